@@ -45,6 +45,15 @@ pub(crate) async fn report_history(source: &Memory) {
     }
 }
 
+/// Reports that changes which wait stay behind.
+pub(crate) async fn report_proposals(source: &Memory) {
+    let Some(proposals) = source.proposals() else { return };
+    for proposal in proposals.list().await.unwrap_or_default() {
+        let (name, files) = (proposal.name, count(proposal.files as u64, "file"));
+        eprint_line(&format!("memory-tool: the proposal {name} is not included ({files})"));
+    }
+}
+
 /// Opens the destination. A dry run creates nothing.
 pub(crate) async fn open_destination(
     url: &StoreUrl,

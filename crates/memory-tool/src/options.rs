@@ -85,6 +85,11 @@ pub struct MemoryOptions {
     /// Makes all changes in the proposal of this name, where they wait for a person's consent. It makes mounted
     /// memories read-only, and no file expires.
     pub propose: Option<ProposalName>,
+    /// Files and directories whose changes count at once, although others wait.
+    pub propose_except: Vec<MemoryPath>,
+    /// The number of lines of a file that can change at once. Larger changes, and removed and renamed files, wait.
+    /// Default: all changes wait.
+    pub propose_over: Option<usize>,
 
     /// Hides files that are not read or written for this time.
     #[serde(deserialize_with = "seconds")]
@@ -265,6 +270,8 @@ impl MemoryOptions {
         let has_key = keys == 1;
         let needs = [
             ("pins", !self.pins.is_empty(), "expire_after", self.expire_after.is_some()),
+            ("propose_except", !self.propose_except.is_empty(), "propose", self.propose.is_some()),
+            ("propose_over", self.propose_over.is_some(), "propose", self.propose.is_some()),
             ("screen_also", !self.screen_also.is_empty(), "screen", self.screen.is_some()),
             ("audit_log", has_log, "actor", self.actor.is_some()),
             ("audit_views", self.audit_views, "audit_log", has_log),

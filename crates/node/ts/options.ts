@@ -79,6 +79,10 @@ export interface Options {
 
   /** The name of the proposal where all changes wait for a person's consent. Mounted memories are read-only. */
   propose?: string;
+  /** Files and directories whose changes count at once. */
+  proposeExcept?: readonly string[];
+  /** The number of lines of a file that can change at once. */
+  proposeOver?: number;
 
   /** A file that records each change before and after it is made. Requires `actor`. */
   auditLog?: string;

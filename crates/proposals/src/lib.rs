@@ -10,6 +10,7 @@ mod proposal;
 mod proposals;
 mod records;
 mod report;
+mod rules;
 mod selection;
 mod store;
 
@@ -20,5 +21,6 @@ pub use name::{InvalidName, MAX_NAME_BYTES, ProposalName};
 pub use proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 pub use proposals::Proposals;
 pub use report::{Files, LineOfFile, Listed, RepeatedLine, Report, Size};
+pub use rules::Rules;
 pub use selection::Selection;
 pub use store::ProposalStore;

@@ -55,6 +55,15 @@ impl Overlay {
         self.index.files.contains_key(path) || self.is_below_a_file(path) || self.under(path).next().is_some()
     }
 
+    /// Whether the proposal changes the path, or one above or under it.
+    pub(crate) fn touches(&self, path: &StorePath) -> bool {
+        let files = &self.index.files;
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        files.contains_key(path)
+            || path.parents().any(|above| files.contains_key(&above))
+            || files.range::<StorePath, _>(after).next().is_some_and(|(file, _)| file.is_under(path))
+    }
+
     /// Whether a file of the inner store is visible.
     pub(crate) fn shows(&self, path: &StorePath) -> bool {
         !self.decides(path)

@@ -17,6 +17,7 @@ use crate::limits::WaitingLimits;
 use crate::name::ProposalName;
 use crate::overlay::{Member, Overlay, Place, Seen};
 use crate::records::{self, Index, Proposed, Text, damaged, millis, now};
+use crate::rules::Rules;
 
 /// How many files of a removed or renamed directory are read at once.
 const PARALLEL_READS: usize = 8;
@@ -50,8 +51,8 @@ type Required = (StorePath, Precondition);
 /// # Behavior
 /// 1. A file that the proposal has not changed is the one of the inner store, also after later changes there. A file
 ///    that it has changed stays as it proposes, and the text that it replaces is kept.
-/// 2. A batch changes nothing in the inner store but records of the proposal, in one batch. All sessions of a proposal
-///    agree on the order of their changes.
+/// 2. A batch changes nothing in the inner store but records of the proposal, in one batch, unless [`Rules`] let it
+///    count at once. All sessions of a proposal agree on the order of their changes.
 /// 3. If the inner store has a file at the path of a directory of the proposal, or a directory at the path of a file,
 ///    the proposal hides it.
 /// 4. Quotas apply to the memory with the proposal, [`WaitingLimits`] to the proposal. Records belong to the inner
@@ -63,6 +64,7 @@ pub struct ProposalStore<S> {
     inner: S,
     name: ProposalName,
     limits: WaitingLimits,
+    rules: Rules,
     timeout: Duration,
     max_file_bytes: u64,
     known: Mutex<Option<Arc<Overlay>>>,
@@ -72,13 +74,21 @@ impl<S: Store> ProposalStore<S> {
     /// A session of the proposal with this name, which exists while it changes something.
     pub fn new(inner: S, name: ProposalName) -> Self {
         let (limits, max_file_bytes) = (WaitingLimits::new(), DEFAULT_MAX_FILE_BYTES);
-        Self { inner, name, limits, timeout: DEFAULT_TIMEOUT, max_file_bytes, known: Mutex::new(None) }
+        let (rules, timeout) = (Rules::new(), DEFAULT_TIMEOUT);
+        Self { inner, name, limits, rules, timeout, max_file_bytes, known: Mutex::new(None) }
     }
 
     /// Sets how much may wait.
     #[must_use]
     pub fn limits(mut self, limits: WaitingLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets which changes count at once.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
         self
     }
 
@@ -171,7 +181,7 @@ impl<S: Store> ProposalStore<S> {
         let (of_records, of_files) = divide_changes(batch);
         let seen = self.see(overlay, batch).await?;
         let mut required: Vec<_> = seen.required().collect();
-        let mut check = with_changes(batch, of_files);
+        let mut check = with_changes(batch, of_files.clone());
         for (path, precondition) in batch.preconditions() {
             let is_seen = seen.stats.contains_key(path) || !path.is_record() && overlay.decides(path);
             if is_seen {
@@ -180,13 +190,17 @@ impl<S: Store> ProposalStore<S> {
                 required.push((path.clone(), precondition.clone()));
             }
         }
-        let inner = with_changes(batch, of_records).require_all(required);
+        let is_new = |path: &StorePath| !overlay.touches(path);
+        let is_at_once =
+            of_files.iter().flat_map(Change::paths).all(is_new) && self.rules.allow(&of_files, &seen.files);
+        let of_inner = if is_at_once { batch.changes().to_vec() } else { of_records };
+        let inner = with_changes(batch, of_inner).require_all(required);
         let inner_files = seen.files.clone();
         let state = PathMap::from(seen.with(overlay));
         check.check(&state)?;
         let written = |number, _: &[u8], _: Option<&Member>| Ok::<_, StoreError>(Member::Written { number });
         let edits = state.plan(&check, written)?;
-        if edits.is_empty() {
+        if is_at_once || edits.is_empty() {
             return Ok(inner.require(records::index(&self.name), overlay.precondition.clone()));
         }
         let mut index = overlay.index.clone();
@@ -306,11 +320,10 @@ impl<S: Store> ProposalStore<S> {
                 Some(Member::Proposed { entry, text }) => {
                     (Some(text), entry.modified.map_or_else(now, millis), entry.created.map_or_else(now, millis))
                 }
-                Some(moved @ Member::Inner { .. }) => {
-                    let Member::Inner { entry, .. } = &moved else { continue };
-                    let (modified, created) = (entry.modified.map_or_else(now, millis), entry.created);
-                    let text = texts.of_file(index, Some(&moved))?;
-                    (text, modified, created.map_or(modified, millis))
+                Some(Member::Inner { ref entry, .. }) => {
+                    let modified = entry.modified.map_or_else(now, millis);
+                    let text = texts.of_file(index, member.as_ref())?;
+                    (text, modified, entry.created.map_or(modified, millis))
                 }
             };
             index.files.insert(path, Proposed { base, text, actor: actor.clone(), modified, created });

@@ -18,7 +18,8 @@ use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
 use crate::transfer::{
-    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, report_history, summary, warn_of_no_file,
+    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, report_history, report_proposals,
+    summary, warn_of_no_file,
 };
 
 #[derive(Args, Debug)]
@@ -134,6 +135,7 @@ async fn copy(
     if !arguments.with_history {
         report_history(&source).await;
     }
+    report_proposals(&source).await;
     let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let options = if arguments.with_history { options.with_history() } else { options };

@@ -18,7 +18,7 @@ use crate::places::{self, Named, Place};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, to_json, write_report};
 use crate::terminal::progress_line::ProgressLine;
-use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, report_history};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, report_history, report_proposals};
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
@@ -133,6 +133,7 @@ async fn export(
     let ExportArguments { store, path, all, overwrite, .. } = arguments;
     let (memory, others) = open_source(place, arguments.at, all.all, store.options()).await?;
     report_history(&memory).await;
+    report_proposals(&memory).await;
     let export =
         if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };

@@ -113,6 +113,16 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "NAME")]
     propose: Option<ProposalName>,
 
+    /// Let changes of this file or directory count at once; may be repeated
+    #[arg(long, value_name = "PATH", requires = "propose", value_parser = memory_path)]
+    propose_except: Vec<MemoryPath>,
+
+    /// Let texts count at once unless more than LINES lines change
+    ///
+    /// Removed and renamed files wait.
+    #[arg(long, value_name = "LINES", requires = "propose", value_parser = clap::value_parser!(u32).range(1..))]
+    propose_over: Option<u32>,
+
     /// Record views in the audit log as well
     #[arg(long, requires = "audit_log")]
     audit_views: bool,
@@ -189,6 +199,8 @@ impl Policies {
         options.audit_log.clone_from(&self.audit_log);
         options.actor = self.actor.actor();
         options.propose.clone_from(&self.propose);
+        options.propose_except.clone_from(&self.propose_except);
+        options.propose_over = self.propose_over.map(|lines| lines as usize);
         options.audit_views = self.audit_views;
         options.audit_sync = self.audit_sync;
         options.log = self.log;

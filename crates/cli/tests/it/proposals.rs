@@ -95,6 +95,26 @@ fn a_proposal_that_removes_much_is_taken_after_a_look() {
 }
 
 #[test]
+fn rules_decide_what_waits_and_copies_leave_it_out() {
+    for store in Store::all() {
+        store.run(&["create", "a", "--text", "1\n2\n3\n"]);
+        let rules = ["--propose", "nightly", "--propose-except", "scratch", "--propose-over", "1"];
+        let propose = |words: &[&str]| store.run(&[words, &rules[..]].concat());
+        propose(&["create", "scratch/x", "--text", "1\n2\n"]);
+        propose(&["str_replace", "/memories/a", "--old-str", "1", "--new-str", "one"]);
+        propose(&["create", "b", "--text", "1\n2\n"]);
+        assert_eq!(store.run(&["ls"]), "a\nscratch/\n");
+        assert_eq!(store.run(&["cat", "a"]), "one\n2\n3\n");
+        let target = store.place.outside("exported").display().to_string();
+        let (status, _, errors) = outcome(&mut store.command(&["export", &target]));
+        assert_eq!(
+            (status, errors.as_str()),
+            (Some(0), "memory-tool: the proposal nightly is not included (1 file)\n")
+        );
+    }
+}
+
+#[test]
 fn a_damaged_proposal_is_listed_and_dropped() {
     let store = Store::all().remove(0).with_proposal();
     store.run(&["create", "a", "--text", "new", "--propose", "sound", "--create-overwrites"]);
@@ -103,8 +123,12 @@ fn a_damaged_proposal_is_listed_and_dropped() {
     let listed = store.run(&["proposals"]);
     assert!(listed.contains("damaged               nightly\n") && listed.ends_with("  sound\n"), "{listed}");
     assert_eq!(entries(&store.run(&["proposals", "--json"]))[0]["is_damaged"], true);
+    let (status, report, _) = outcome(&mut store.command(&["verify"]));
+    let expected = "the proposal nightly is damaged; it can only be dropped\n1 problem found\n";
+    assert_eq!((status, report.as_str()), (Some(1), expected));
     let (status, _, errors) = outcome(&mut store.command(&["proposal", "drop", "nightly"]));
     assert_eq!((status, errors.as_str()), (Some(0), "memory-tool: dropped a damaged proposal\n"));
+    store.run(&["verify"]);
     assert!(!store.run(&["proposals"]).contains("nightly"));
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{
-    Actor, BoxError, ErrorKind, MemoryPath, OpenError, OpenMode, Quota, ReadOnlyStore, Store, StoreError,
+    Actor, BoxError, ErrorKind, MemoryPath, OpenError, OpenMode, Quota, ReadOnlyStore, Store, StoreError, StorePath,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding};
 use memory_tool_history::{HistoryStore, Limits};
@@ -12,7 +12,7 @@ use memory_tool_policies::{
     AuditLog, AuditedStore, AuditedTool, ExpiringStore, ExpiringStoreBuilder, LimitedStore, MountedStore,
     ObservedStore, ObservedTool, Scope, ScopedStore, Screen, ScreenedStore,
 };
-use memory_tool_proposals::{ProposalName, ProposalStore};
+use memory_tool_proposals::{ProposalName, ProposalStore, Rules};
 
 use crate::backend::Backend;
 use crate::builder::{Location, MemoryBuilder};
@@ -93,6 +93,19 @@ impl MemoryBuilder {
     /// [takes](crate::Memory::proposals) them. It makes mounted stores read-only, and no file expires.
     pub fn proposal(mut self, name: ProposalName) -> Self {
         self.options.propose = Some(name);
+        self
+    }
+
+    /// Changes of this file, or under this directory, count at once, although those in the
+    /// [proposal](Self::proposal) wait.
+    pub fn propose_except(mut self, path: MemoryPath) -> Self {
+        self.options.propose_except.push(path);
+        self
+    }
+
+    /// Changes of this number of lines or fewer count at once, although those in the [proposal](Self::proposal) wait.
+    pub fn propose_over(mut self, lines: usize) -> Self {
+        self.options.propose_over = Some(lines);
         self
     }
 
@@ -264,7 +277,9 @@ impl MemoryBuilder {
     fn propose(&self, store: SharedStore) -> SharedStore {
         let Some(name) = &self.options.propose else { return store };
         let options = self.open_options(self.mode());
-        let proposal = ProposalStore::new(store, name.clone()).timeout(options.timeout);
+        let rules = Rules::new().up_to_lines(self.options.propose_over.unwrap_or_default());
+        let rules = self.options.propose_except.iter().map(StorePath::from).fold(rules, Rules::except);
+        let proposal = ProposalStore::new(store, name.clone()).rules(rules).timeout(options.timeout);
         Arc::new(proposal.max_file_bytes(options.max_file_bytes))
     }
 

@@ -9,7 +9,7 @@ use memory_tool_core::{
 use memory_tool_encrypted::EncryptedStore;
 use memory_tool_history::{History, HistoryError, HistoryStore};
 use memory_tool_policies::{Scope, ScopedStore, SweepReport};
-use memory_tool_proposals::Proposals;
+use memory_tool_proposals::{ProposalSummary, Proposals, WaitingLimits};
 
 use crate::memory::Memory;
 
@@ -141,11 +141,11 @@ impl Memory {
         };
         for scope in scopes {
             let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
-            for problem in history_problems(scoped, is_sound).await? {
+            for problem in problems_of_records(Arc::new(scoped), is_sound).await? {
                 report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
             }
         }
-        report.problems.extend(history_problems(store, is_sound).await?);
+        report.problems.extend(problems_of_records(store, is_sound).await?);
         Ok(report)
     }
 
@@ -190,11 +190,28 @@ impl Memory {
     }
 }
 
-/// A failure to read the history of a store with problems is another problem.
-async fn history_problems(store: impl Store, is_sound: bool) -> Result<Vec<Problem>, StoreError> {
-    match HistoryStore::if_present(store).history().verify().await {
-        Ok(found) => Ok(found.damage.into_iter().map(Problem::new).collect()),
-        Err(HistoryError::Store(error)) if is_sound && error.kind() != ErrorKind::Damaged => Err(error),
-        Err(error) => Ok(vec![Problem::of(&error)]),
+/// The problems of a history and of proposals. A failure to read those of a store with problems is another problem.
+async fn problems_of_records(store: Arc<dyn Store>, is_sound: bool) -> Result<Vec<Problem>, StoreError> {
+    let mut problems = match HistoryStore::if_present(Arc::clone(&store)).history().verify().await {
+        Ok(found) => found.damage.into_iter().map(Problem::new).collect(),
+        Err(HistoryError::Store(error)) if is_sound && error.kind() != ErrorKind::Damaged => return Err(error),
+        Err(error) => vec![Problem::of(&error)],
+    };
+    match Proposals::new(store).list().await {
+        Ok(listed) => problems.extend(listed.iter().filter_map(problem_of_proposal)),
+        Err(error) if is_sound => return Err(error),
+        Err(error) => problems.push(Problem::of(&error)),
     }
+    Ok(problems)
+}
+
+/// A proposal that cannot be read, or waits too long.
+fn problem_of_proposal(ProposalSummary { name, created, is_damaged, .. }: &ProposalSummary) -> Option<Problem> {
+    const DAY: u64 = 24 * 60 * 60;
+    if *is_damaged {
+        return Some(Problem::new(format!("the proposal {name} is damaged; it can only be dropped")));
+    }
+    let days = created.elapsed().unwrap_or_default().as_secs() / DAY;
+    let waits = || Problem::new(format!("the proposal {name} has waited for {days} days; take or drop its changes"));
+    WaitingLimits::new().are_exceeded_since(*created).then(waits)
 }

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
+    Actor, Batch, InMemoryStore, Node, Precondition, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_history::HistoryStore;
 use memory_tool_proposals::{
-    Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, Selection, WaitingLimits,
+    Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, Rules, Selection,
+    WaitingLimits,
 };
 
 fn name() -> ProposalName {
@@ -283,6 +285,57 @@ async fn limits_and_quotas_apply() {
     limited.apply(write("z", 3)).await.unwrap();
     let summaries = memory.proposals.list().await.unwrap();
     assert_eq!((summaries.len(), summaries[0].files, summaries[0].name.as_str()), (1, 2, "small"));
+}
+
+#[tokio::test]
+async fn rules_let_changes_count_at_once() {
+    let memory = Memory::with(&[("a", "1\n2\n3\n4\n"), ("b", "1\n"), ("scratch/x", "1\n2\n3\n")]).await;
+    let rules = Rules::new().except(path("scratch")).up_to_lines(2);
+    let session = ProposalStore::new(Arc::clone(&memory.store), name()).rules(rules);
+    let is_at_once = async |batch: Batch| {
+        let (before, waiting) = (files(&*memory.store).await, memory.proposals.list().await.unwrap());
+        session.apply(batch).await.unwrap();
+        let is_changed = files(&*memory.store).await != before;
+        assert_ne!(is_changed, memory.proposals.list().await.unwrap() != waiting, "one of both");
+        is_changed
+    };
+    assert!(is_at_once(Batch::new().write(path("a"), "one\ntwo\n3\n4\n")).await);
+    assert!(is_at_once(Batch::new().write(path("c"), "1\n2\n")).await);
+    assert!(is_at_once(Batch::new().write(path("scratch/y"), "1\n2\n3\n")).await);
+    assert!(is_at_once(Batch::new().rename(path("scratch/y"), path("scratch/z"))).await);
+    assert!(is_at_once(Batch::new().remove(path("scratch/x"))).await);
+    assert!(!is_at_once(Batch::new().write(path("d"), "1\n2\n3\n")).await);
+    assert!(!is_at_once(Batch::new().rename(path("scratch/z"), path("e"))).await);
+    assert!(!is_at_once(Batch::new().remove(path("b"))).await);
+    let with_large = Batch::new().write(path("a"), "one\n").write(path("f"), "small\n");
+    assert!(!is_at_once(with_large).await, "the changes of a batch stay together");
+    // Small changes of what waits already.
+    assert!(!is_at_once(Batch::new().write(path("a"), "1\n")).await);
+    assert!(!is_at_once(Batch::new().write(path("b"), "1\n")).await);
+    assert!(!is_at_once(Batch::new().remove(path("b"))).await);
+    assert!(!is_at_once(Batch::new().write(path("b/x"), "1\n")).await, "the removal of the file above it waits");
+    // Preconditions and quotas hold in both places.
+    let taken = session.apply(Batch::new().require(path("c"), Precondition::Absent).write(path("c"), "1\n")).await;
+    assert!(matches!(taken, Err(StoreError::AlreadyExists { .. })), "{taken:?}");
+    let full = Batch::new().limit(StorePath::memories(), Quota::new().with_files(6)).write(path("g"), "1\n");
+    let full = session.apply(full).await;
+    assert!(matches!(full, Err(StoreError::OverQuota { .. })), "{full:?}");
+}
+
+#[tokio::test]
+async fn a_proposal_that_waits_too_long_gets_no_more_changes() {
+    let memory = Memory::with(&[("a", "1\n")]).await;
+    memory.session.write(path("a"), "2\n").await.unwrap();
+    memory.session.write(path("b"), "2\n").await.unwrap();
+    let created = memory.get().await.created;
+    let limits = WaitingLimits::new().age(Duration::ZERO);
+    assert!(limits.are_exceeded_since(created) && !WaitingLimits::new().are_exceeded_since(created));
+    let session = ProposalStore::new(Arc::clone(&memory.store), name()).limits(limits);
+    let refused = session.write(path("c"), "3\n").await.unwrap_err();
+    assert!(matches!(&refused, StoreError::Refused { reason, .. } if reason == "No more files can be changed now."));
+    session.remove(path("b")).await.unwrap(); // less waits
+    memory.take_all().await.unwrap();
+    session.write(path("c"), "3\n").await.unwrap();
 }
 
 #[tokio::test]

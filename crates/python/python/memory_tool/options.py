@@ -85,6 +85,10 @@ class Options(TypedDict, total=False):
 
     propose: str
     """The name of the proposal where all changes wait for a person's consent. Mounted memories are read-only."""
+    propose_except: Sequence[str]
+    """Files and directories whose changes count at once."""
+    propose_over: int
+    """The number of lines of a file that can change at once."""
 
     audit_log: str | os.PathLike[str]
     """A file that records each change before and after it is made. Requires `actor`."""

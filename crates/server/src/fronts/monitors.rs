@@ -12,7 +12,7 @@ use memory_tool::store::MemoryName;
 
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
-use crate::http::metrics::{Metrics, render_used_shares};
+use crate::http::metrics::{Metrics, render_gauge};
 use crate::service::{Routes, Service};
 
 /// A memory that is looked up, to see whether the storage responds.
@@ -48,6 +48,9 @@ async fn metrics(
 ) -> Result<impl IntoResponse, ApiError> {
     caller.check(Right::Read, None)?;
     let metrics = recorded.ok_or_else(|| ApiError::not_found("this server has no metrics"))?;
-    let shares = render_used_shares(&service.memories.used_shares().await);
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], (metrics.0)() + &shares))
+    let (used, waiting) = (service.memories.used_shares().await, service.memories.waiting_seconds().await);
+    let used = render_gauge("memory_server_used_share", "Use of the fullest limit of each open memory.", &used);
+    let help = "How long the oldest changes that wait in each open memory have waited.";
+    let waiting = render_gauge("memory_server_waiting_seconds", help, &waiting);
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], (metrics.0)() + &used + &waiting))
 }

@@ -37,16 +37,15 @@ pub(crate) fn record_request(route: &str, method: &str, status: u16, duration: D
     metrics::histogram!("memory_server_request_seconds", "route" => route).record(duration);
 }
 
-/// The gauge of the used shares, by memory. The recorder would also keep memories that were closed or deleted.
-pub(crate) fn render_used_shares(shares: &[(MemoryName, f64)]) -> String {
-    const NAME: &str = "memory_server_used_share";
-    if shares.is_empty() {
+/// A gauge by memory. The recorder would also keep memories that were closed or deleted.
+pub(crate) fn render_gauge(gauge: &str, help: &str, values: &[(MemoryName, f64)]) -> String {
+    if values.is_empty() {
         return String::new();
     }
-    let mut text = format!("# HELP {NAME} Use of the fullest limit of each open memory.\n# TYPE {NAME} gauge\n");
-    for (name, share) in shares {
-        let name = name.as_str().replace('\\', r"\\").replace('"', "\\\"");
-        text += &format!("{NAME}{{memory=\"{name}\"}} {share}\n");
+    let mut text = format!("# HELP {gauge} {help}\n# TYPE {gauge} gauge\n");
+    for (memory, value) in values {
+        let memory = memory.as_str().replace('\\', r"\\").replace('"', "\\\"");
+        text += &format!("{gauge}{{memory=\"{memory}\"}} {value}\n");
     }
     text
 }

@@ -34,8 +34,8 @@ const MAX_COUNTED: usize = 16;
 pub(crate) struct Memories {
     place: StoreUrl,
     options: MemoryOptions,
-    /// The proposal of all commands of the tool.
-    proposal: Option<ProposalName>,
+    /// The options of sessions of proposals, perhaps with the name of a proposal for all commands of the tool.
+    proposing: MemoryOptions,
     quotas: BTreeMap<String, MemoryQuota>,
     max_open: usize,
     open: Mutex<Open>,
@@ -89,22 +89,23 @@ impl Memories {
     pub(crate) fn new(options: &ServerOptions) -> Self {
         let (place, max_open) = (options.store.clone(), options.max_open_memories);
         let quotas = options.quotas.clone();
-        let mut options = options.memory();
-        let proposal = options.propose.take();
-        Self { place, options, proposal, quotas, max_open, open: Mutex::default() }
+        let proposing = options.memory();
+        let mut options = proposing.clone();
+        (options.propose, options.propose_except, options.propose_over) = (None, Vec::new(), None);
+        Self { place, options, proposing, quotas, max_open, open: Mutex::default() }
     }
 
     /// The proposal in which a caller runs commands of the tool.
     pub(crate) fn proposal_of(&self, caller: &Caller) -> Option<ProposalName> {
         let of_caller = || (caller.tool_right() == Right::Propose).then(|| ProposalName::of_actor(caller.actor()));
-        self.proposal.clone().or_else(of_caller)
+        self.proposing.propose.clone().or_else(of_caller)
     }
 
     /// Opens a session of a proposal over an open memory, or returns the one that is open.
     pub(crate) async fn propose(&self, open: &OpenMemory, proposal: ProposalName) -> Result<Memory, ApiError> {
         let session = Arc::clone(lock(&open.sessions).entry(proposal.clone()).or_default());
         let opening = async || {
-            let mut options = self.options_of(&open.name);
+            let mut options = self.with_quota(&self.proposing, &open.name);
             (options.propose, options.gc_every) = (Some(proposal), None);
             Ok::<_, ApiError>(options.build(self.place_of(&open.name)?).await?)
         };
@@ -115,9 +116,9 @@ impl Memories {
         self.place.child(name.as_str()).ok_or_else(|| ApiError::no_such_memory(name.as_str()))
     }
 
-    /// The options of a memory.
-    fn options_of(&self, name: &MemoryName) -> MemoryOptions {
-        let mut options = self.options.clone();
+    /// The options of one memory.
+    fn with_quota(&self, options: &MemoryOptions, name: &MemoryName) -> MemoryOptions {
+        let mut options = options.clone();
         if let Some(own) = self.quotas.get(name.as_str()) {
             options.max_file_bytes = own.max_file_bytes.or(options.max_file_bytes);
             options.max_files = own.max_files.or(options.max_files);
@@ -129,15 +130,31 @@ impl Memories {
 
     /// How much of its fullest limit each open memory uses.
     pub(crate) async fn used_shares(&self) -> Vec<(MemoryName, f64)> {
-        let open: Vec<_> =
-            lock(&self.open).memories.values().filter_map(|slot| slot.memory.get().map(Arc::clone)).collect();
-        let shares = open.into_iter().map(async |memory| {
+        let share = async |memory: &OpenMemory| {
             let usage = memory.memory.store().usage().await.ok()?;
             let limits = [(usage.files, memory.quota.files), (usage.bytes, memory.quota.bytes)];
-            let shares = limits.into_iter().filter_map(|(used, limit)| Some(used as f64 / limit? as f64));
-            Some((memory.name.clone(), shares.reduce(f64::max)?))
-        });
-        stream::iter(shares).buffer_unordered(MAX_COUNTED).filter_map(future::ready).collect().await
+            limits.into_iter().filter_map(|(used, limit)| Some(used as f64 / limit? as f64)).reduce(f64::max)
+        };
+        self.of_each_open(share).await
+    }
+
+    /// How long the oldest proposal of each open memory has waited, in seconds.
+    pub(crate) async fn waiting_seconds(&self) -> Vec<(MemoryName, f64)> {
+        let waiting = async |memory: &OpenMemory| {
+            let listed = memory.memory.proposals()?.list().await.ok()?;
+            let oldest =
+                listed.iter().filter(|proposal| !proposal.is_damaged).map(|proposal| proposal.created).min()?;
+            Some(oldest.elapsed().unwrap_or_default().as_secs_f64())
+        };
+        self.of_each_open(waiting).await
+    }
+
+    /// A figure of each open memory that has one.
+    async fn of_each_open(&self, measure: impl AsyncFn(&OpenMemory) -> Option<f64>) -> Vec<(MemoryName, f64)> {
+        let open: Vec<_> =
+            lock(&self.open).memories.values().filter_map(|slot| slot.memory.get().map(Arc::clone)).collect();
+        let figures = open.into_iter().map(async |memory| Some((memory.name.clone(), measure(&memory).await?)));
+        stream::iter(figures).buffer_unordered(MAX_COUNTED).filter_map(future::ready).collect().await
     }
 
     pub(crate) fn collects_garbage(&self) -> bool {
@@ -173,7 +190,7 @@ impl Memories {
         let cell = self.slot(name);
         let opening = async || {
             refuse_other_names(&place, name).await?;
-            let mut options = self.options_of(name);
+            let mut options = self.with_quota(&self.options, name);
             options.must_exist |= must_exist;
             let quota = options.quota();
             let memory = options.build(place).await.map_err(|error| match &error {

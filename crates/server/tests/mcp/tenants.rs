@@ -59,6 +59,26 @@ fn a_client_needs_the_right_to_read_for_the_history() {
 }
 
 #[test]
+fn a_client_that_proposes_sees_its_changes_alone() {
+    let (place, agent) = started();
+    let proposing = place.token(&[named("alice")], &[Right::Propose], |_| ()).1;
+    let proposing = agent.server.client(&proposing);
+    crate::until_admitted(|| proposing.post(&[], &initialize()));
+    let (of_agent, of_proposing) = (agent.session(), proposing.session());
+    agent.ask(&of_agent, &call(1, create("/memories/a", "counts")));
+    proposing.ask(&of_proposing, &call(1, create("/memories/b", "waits")));
+    for (client, id, expected) in [(&agent, &of_agent, [true, false]), (&proposing, &of_proposing, [true, true])] {
+        let listed = text(&client.ask(id, &view(2)));
+        assert_eq!(["/memories/a", "/memories/b"].map(|path| listed.contains(path)), expected, "{listed}");
+    }
+    let search = json!({"name": "memory_search", "arguments": {"query": "waits"}});
+    let [hidden, found] = [(&agent, &of_agent), (&proposing, &of_proposing)]
+        .map(|(client, id)| text(&client.ask(id, &request(3, "tools/call", search.clone()))).contains("/memories/b"));
+    assert_eq!((hidden, found), (false, true));
+    assert!(!place.path("alice/memories/b").exists());
+}
+
+#[test]
 fn a_token_for_mcp_names_one_memory_and_has_the_right_of_the_tool() {
     let place = Place::new();
     let prefix = Grant::Prefix("a".to_owned());

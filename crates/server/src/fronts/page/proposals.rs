@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use memory_tool::Store;
 use memory_tool::proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalSummary, Proposals, ProposedChange, Selection,
+    WaitingLimits,
 };
 use serde::Deserialize;
 
@@ -38,6 +39,7 @@ struct Row {
     files: usize,
     created: Time,
     changed: Time,
+    waits_too_long: bool,
     is_damaged: bool,
 }
 
@@ -143,6 +145,7 @@ pub(super) async fn list(visited: VisitedMemory) -> Page {
         files,
         created: Time::of(created),
         changed: Time::of(changed),
+        waits_too_long: WaitingLimits::new().are_exceeded_since(created),
         is_damaged,
     };
     let rows = of(&visited)?.list().await?.into_iter().map(row).collect();
