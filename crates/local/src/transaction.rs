@@ -313,13 +313,15 @@ fn group_length(batches: &[&Batch]) -> usize {
     shared.count().max(1)
 }
 
-/// The file that a batch replaces, and the version that it requires. Its step checks that version again.
+/// The file that a batch replaces, and the version that it requires and nothing else: the first precondition that does
+/// not hold is the error. Its step checks that version again.
 fn replaced_version(batch: &Batch) -> Option<(&StorePath, &Version)> {
-    let [Change::Write { path, .. }] = batch.changes() else { return None };
-    batch.preconditions().iter().find_map(|(required, precondition)| match precondition {
-        Precondition::Version(version) if required == path => Some((path, version)),
+    match (batch.changes(), batch.preconditions()) {
+        ([Change::Write { path, .. }], [(required, Precondition::Version(version))]) if required == path => {
+            Some((path, version))
+        }
         _ => None,
-    })
+    }
 }
 
 /// The path of a batch that does nothing but write one file. Quotas depend on the other files.

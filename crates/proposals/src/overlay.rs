@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use memory_tool_core::{FileEntry, Listing, Node, Precondition, ReadOptions, Stat, StorePath, StoredFile, Version};
+use memory_tool_core::{FileEntry, Listing, Node, Precondition, Stat, StorePath, StoredFile, Version};
 
 use crate::name::ProposalName;
 use crate::records::{self, Index, Proposed, Text, time};
@@ -28,10 +28,15 @@ pub(crate) enum Place<'a> {
 }
 
 impl Overlay {
-    /// Options of a read while the overlay is current.
-    pub(crate) fn require(&self, name: &ProposalName, options: ReadOptions) -> ReadOptions {
+    /// The preconditions under which the overlay is current.
+    pub(crate) fn required(&self, name: &ProposalName) -> impl Iterator<Item = (StorePath, Precondition)> {
         let ended = self.ended.clone().map(|ended| (records::ended(), ended));
-        options.require(records::index(name), self.precondition.clone()).require_all(ended)
+        [(records::index(name), self.precondition.clone())].into_iter().chain(ended)
+    }
+
+    /// Whether the proposal had this state at all times between the reads of both.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.precondition, &self.ended) == (&other.precondition, &other.ended)
     }
 
     pub(crate) fn place(&self, path: &StorePath) -> Place<'_> {

@@ -16,7 +16,7 @@ use crate::proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 use crate::records::{self, Index, Proposed, Text, damaged, now, time};
 use crate::report::{Files, Report};
 use crate::selection::Selection;
-use crate::store::{end, is_mismatch_of, read_overlay, replace_index};
+use crate::store::{is_mismatch_of, note_end, read_overlay, replace_index};
 
 /// How many files are read at once.
 const PARALLEL_READS: usize = 8;
@@ -220,7 +220,9 @@ impl<S: Store> Proposals<S> {
     pub async fn clear(&self, name: &ProposalName) -> Result<Option<usize>, ProposalError> {
         let proposal = match self.get(name).await {
             Err(ProposalError::Store(error)) if error.kind() == ErrorKind::Damaged => {
-                self.store.apply(end(Batch::new().for_command(Batch::DROP), name)?).await?;
+                self.store
+                    .apply(note_end(Batch::new().for_command(Batch::DROP).remove(records::directory(name)))?)
+                    .await?;
                 return Ok(None);
             }
             proposal => proposal?,
@@ -237,7 +239,13 @@ impl<S: Store> Proposals<S> {
         texts: Vec<(Id, Vec<u8>)>,
         batch: Batch,
     ) -> Result<(), ProposalError> {
-        let batch = replace_index(batch, name, overlay, index, texts)?;
+        let batch = replace_index(
+            batch.require(records::index(name), overlay.precondition.clone()),
+            name,
+            overlay,
+            index,
+            texts,
+        )?;
         self.store.apply(batch).await.map_err(|error| changed(error, name))
     }
 
@@ -294,7 +302,7 @@ impl<S: Store> Proposals<S> {
         if let Some(inline) = &text.inline {
             return Ok(Some(inline.clone().into_bytes()));
         }
-        let current = overlay.require(name, ReadOptions::new());
+        let current = ReadOptions::new().require_all(overlay.required(name));
         let stored = self.store.read_opts(&records::text(name, text.id), current).await?.into_file();
         Ok(Some(stored.ok_or_else(|| damaged("a text is missing"))?.content))
     }
@@ -330,7 +338,8 @@ fn changed(error: StoreError, name: &ProposalName) -> ProposalError {
 /// The batch that takes changes.
 fn taking(proposal: &Proposal, overlay: &Overlay, selection: &Selection) -> Result<Batch, ProposalError> {
     let (mut index, mut conflicts) = (overlay.index.clone(), Vec::new());
-    let (mut batch, mut texts) = (Batch::new().for_command("take"), Vec::new());
+    let current = (records::index(&proposal.name), overlay.precondition.clone());
+    let (mut batch, mut texts) = (Batch::new().for_command("take").require(current.0, current.1), Vec::new());
     let selected: Vec<_> = selection.changes(proposal).collect();
     let renames = renames(proposal, &selected);
     for (change, after) in &selected {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `/records/proposals/{name}/index` | an [`Index`] in JSON |
 //! | `/records/proposals/{name}/texts/{id}` | the contents of a file, if the index does not have them |
-//! | `/records/proposals.ended` | another id each time a proposal has nothing left, since its absence can come again |
+//! | `/records/proposals.ended` | an id, which changes when a proposal has nothing left: its absence can come again |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -12,10 +12,13 @@ use crate::overlay::Member;
 /// Without a rule for its path, a file that is removed or renamed waits.
 ///
 /// ```
-/// use memory_tool_proposals::Rules;
+/// use memory_tool_core::InMemoryStore;
+/// use memory_tool_proposals::{ProposalStore, Rules};
 ///
 /// let rules = Rules::new().except("/memories/scratch".parse()?).up_to_lines(5);
-/// # Ok::<(), memory_tool_core::PathError>(())
+/// let session = ProposalStore::new(InMemoryStore::new(), "nightly".parse()?).rules(rules);
+/// # drop(session);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]

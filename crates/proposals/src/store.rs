@@ -134,8 +134,8 @@ impl<S: Store> ProposalStore<S> {
 
     async fn read_over(&self, overlay: &Overlay, path: &StorePath, options: &ReadOptions) -> Result<Node, StoreError> {
         let (own, inner) = self.divide(overlay, options.preconditions());
-        let read = options.clone().without_preconditions().require_all(inner);
-        let read = overlay.require(&self.name, read);
+        let current = options.clone().without_preconditions().require_all(overlay.required(&self.name));
+        let read = current.require_all(inner);
         let node = match overlay.place(path) {
             Place::Proposed(text) => match &text.inline {
                 Some(inline) => {
@@ -163,16 +163,19 @@ impl<S: Store> ProposalStore<S> {
     /// Divides preconditions into the ones that the proposal decides, and the ones that the inner store checks.
     fn divide<'a>(&self, overlay: &Overlay, preconditions: &'a [Required]) -> (Vec<&'a Required>, Vec<Required>) {
         let (own, inner): (Vec<_>, Vec<_>) =
-            preconditions.iter().partition(|(path, _)| !path.is_record() && overlay.decides(path));
+            preconditions.iter().partition(|(path, _)| !path.is_record() && overlay.touches(path));
         (own, inner.into_iter().cloned().collect())
     }
 
-    /// The node at a path that the proposal decides.
+    /// The node at a path that the proposal touches.
     async fn own_stat(&self, overlay: &Overlay, path: &StorePath) -> Result<Stat, StoreError> {
         match overlay.place(path) {
             Place::Proposed(text) => Ok(Stat::File(text.version())),
             Place::Nowhere => Ok(Stat::Absent),
-            Place::Inner => Ok(overlay.over(path, self.inner.read_opts(path, ReadOptions::new()).await?).stat()),
+            Place::Inner => {
+                let current = ReadOptions::new().require_all(overlay.required(&self.name));
+                Ok(overlay.over(path, self.inner.read_opts(path, current).await?).stat())
+            }
         }
     }
 
@@ -183,7 +186,7 @@ impl<S: Store> ProposalStore<S> {
         let mut required: Vec<_> = seen.required().collect();
         let mut check = with_changes(batch, of_files.clone());
         for (path, precondition) in batch.preconditions() {
-            let is_seen = seen.stats.contains_key(path) || !path.is_record() && overlay.decides(path);
+            let is_seen = seen.stats.contains_key(path) || !path.is_record() && overlay.touches(path);
             if is_seen {
                 check = check.require(path, precondition.clone());
             } else {
@@ -194,14 +197,20 @@ impl<S: Store> ProposalStore<S> {
         let is_at_once =
             of_files.iter().flat_map(Change::paths).all(is_new) && self.rules.allow(&of_files, &seen.files);
         let of_inner = if is_at_once { batch.changes().to_vec() } else { of_records };
-        let inner = with_changes(batch, of_inner).require_all(required);
+        // First: under another index, the other preconditions mean nothing.
+        let current = with_changes(batch, of_inner).require_all(overlay.required(&self.name));
+        let inner = current.require_all(required);
         let inner_files = seen.files.clone();
         let state = PathMap::from(seen.with(overlay));
         check.check(&state)?;
         let written = |number, _: &[u8], _: Option<&Member>| Ok::<_, StoreError>(Member::Written { number });
         let edits = state.plan(&check, written)?;
-        if is_at_once || edits.is_empty() {
-            return Ok(inner.require(records::index(&self.name), overlay.precondition.clone()));
+        if is_at_once {
+            // Sessions agree on the order of these changes, too.
+            return replace_index(inner, &self.name, overlay, overlay.index.clone(), Vec::new());
+        }
+        if edits.is_empty() {
+            return Ok(inner);
         }
         let mut index = overlay.index.clone();
         let texts = self.edit(&mut index, &inner_files, &check, edits)?;
@@ -222,6 +231,11 @@ impl<S: Store> ProposalStore<S> {
                     self.see_all(overlay, from, &mut seen).await?;
                     self.see_target(overlay, batch, to, &mut seen).await?;
                 }
+            }
+        }
+        for (path, _) in batch.preconditions().iter().filter(|(path, _)| !path.is_record() && overlay.touches(path)) {
+            if matches!(overlay.place(path), Place::Inner) && !seen.stats.contains_key(path) {
+                self.see_at(path, &mut seen).await?;
             }
         }
         for (directory, _) in batch.quotas() {
@@ -247,7 +261,7 @@ impl<S: Store> ProposalStore<S> {
             return Ok(());
         }
         let is_required_absent = batch.preconditions().contains(&(path.clone(), Precondition::Absent));
-        let is_absent = if is_required_absent && overlay.shows(path) {
+        let is_absent = if is_required_absent && !overlay.touches(path) {
             seen.stats.insert(path.clone(), Stat::Absent); // the inner store checks it
             true
         } else {
@@ -359,7 +373,7 @@ impl Texts {
     }
 }
 
-/// Adds the replacement of an index to a batch.
+/// Adds the replacement of an index to a batch that requires the index.
 pub(crate) fn replace_index(
     batch: Batch,
     name: &ProposalName,
@@ -367,10 +381,10 @@ pub(crate) fn replace_index(
     mut index: Index,
     texts: Vec<(Id, Vec<u8>)>,
 ) -> Result<Batch, StoreError> {
-    let batch = batch.require(records::index(name), overlay.precondition.clone());
     if index.files.is_empty() {
         let is_present = !matches!(overlay.precondition, Precondition::Absent);
-        return if is_present { end(batch, name) } else { Ok(batch) };
+        let batch = if is_present { batch.remove(records::directory(name)) } else { batch };
+        return note_end(batch);
     }
     let (before, after) = (overlay.index.stored_texts(), index.stored_texts());
     let batch = before.difference(&after).fold(batch, |batch, id| batch.remove(records::text(name, *id)));
@@ -379,9 +393,9 @@ pub(crate) fn replace_index(
     Ok(batch.write(records::index(name), index.next_record()?))
 }
 
-/// Adds the end of a proposal to a batch.
-pub(crate) fn end(batch: Batch, name: &ProposalName) -> Result<Batch, StoreError> {
-    Ok(batch.remove(records::directory(name)).write(records::ended(), Id::random()?.to_string()))
+/// Notes in a batch that a proposal ends, or that a change without one counts at once.
+pub(crate) fn note_end(batch: Batch) -> Result<Batch, StoreError> {
+    Ok(batch.write(records::ended(), Id::random()?.to_string()))
 }
 
 /// Reads the index of a proposal. Without one, it changes nothing.
@@ -452,7 +466,7 @@ impl<S: Store> Store for ProposalStore<S> {
                 Err(error) => {
                     // The overlay may be an old one, with which the batch was wrong.
                     let present = read_overlay(&self.inner, &self.name).await?;
-                    if present.precondition == overlay.precondition {
+                    if present.is_same(&overlay) {
                         return Err(error);
                     }
                     *lock(&self.known) = None;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use crate::support::TestMemory;
 use memory_tool_core::{
-    Batch, Engine, Error, ErrorKind, MemoryTool, Node, OpenOptions, Precondition, Store, StoreError, StoreExt,
+    Batch, Engine, Error, ErrorKind, MemoryTool, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
+    StoreExt,
 };
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::{by_tier, path};
+use memory_tool_test_fixtures::{by_tier, path, record};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -123,6 +124,20 @@ async fn a_waiting_batch_whose_future_was_dropped_is_not_applied() {
     kept.await.unwrap().unwrap();
     let files: Vec<_> = store.list("/memories").await.unwrap().into_iter().map(|file| file.path.to_string()).collect();
     assert_eq!(files, ["/memories/a", "/memories/first", "/memories/kept"]);
+}
+
+#[tokio::test]
+async fn the_first_precondition_that_does_not_hold_is_the_error() {
+    let memory = TestMemory::new().await;
+    let (index, file) = (record("index"), path("/memories/a"));
+    let store = memory.tool.store();
+    store.apply(Batch::new().write(index.clone(), "1")).await.unwrap();
+    let version = store.read_opts(&index, ReadOptions::new()).await.unwrap().into_file().unwrap().version;
+    let other = LocalStore::open(memory.base()).await.unwrap();
+    other.apply(Batch::new().write(index.clone(), "2").write(file.clone(), "2")).await.unwrap();
+    let batch = Batch::new().require(index.clone(), Precondition::Version(version)).require(file, Precondition::Absent);
+    let refused = store.apply(batch.write(index.clone(), "3")).await;
+    assert!(matches!(&refused, Err(StoreError::VersionMismatch { path }) if *path == index), "{refused:?}");
 }
 
 /// Batches that wait together are applied together, but each has its own result.

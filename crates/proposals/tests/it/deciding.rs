@@ -288,6 +288,21 @@ async fn limits_and_quotas_apply() {
 }
 
 #[tokio::test]
+async fn a_file_takes_the_place_of_a_directory_without_files() {
+    let memory = Memory::with(&[("d/a", "1\n"), ("d/b", "2\n")]).await;
+    for name in ["d/a", "d/b"] {
+        memory.session.remove(path(name)).await.unwrap();
+    }
+    let is_absent = ReadOptions::new().require(path("d"), Precondition::Absent);
+    assert_eq!(memory.session.read_opts(&path("d"), is_absent).await.unwrap(), Node::Absent);
+    let other = Batch::new().require(path("d"), Precondition::Absent).write(path("c"), "3\n");
+    memory.session.apply(other).await.unwrap();
+    let create = Batch::new().require(path("d"), Precondition::Absent).write(path("d"), "file\n");
+    memory.session.apply(create).await.unwrap();
+    assert_eq!(files(&memory.session).await, listed(&[("c", "3\n"), ("d", "file\n")]));
+}
+
+#[tokio::test]
 async fn rules_let_changes_count_at_once() {
     let memory = Memory::with(&[("a", "1\n2\n3\n4\n"), ("b", "1\n"), ("scratch/x", "1\n2\n3\n")]).await;
     let rules = Rules::new().except(path("scratch")).up_to_lines(2);

@@ -4,4 +4,5 @@
 
 mod deciding;
 mod model;
+mod order;
 mod races;
