@@ -68,10 +68,11 @@ fn a_client_that_proposes_sees_its_changes_alone() {
     agent.ask(&of_agent, &call(1, create("/memories/a", "counts")));
     proposing.ask(&of_proposing, &call(1, create("/memories/b", "waits")));
     for (client, id, expected) in [(&agent, &of_agent, [true, false]), (&proposing, &of_proposing, [true, true])] {
-        let listed = text(&client.ask(id, &view(2)));
+        let reply = client.ask(id, &view(2));
+        let listed = text(&reply);
         assert_eq!(["/memories/a", "/memories/b"].map(|path| listed.contains(path)), expected, "{listed}");
     }
-    let search = json!({"name": "memory_search", "arguments": {"query": "waits"}});
+    let search = json!({"name": "memory_search", "arguments": {"pattern": "waits"}});
     let [hidden, found] = [(&agent, &of_agent), (&proposing, &of_proposing)]
         .map(|(client, id)| text(&client.ask(id, &request(3, "tools/call", search.clone()))).contains("/memories/b"));
     assert_eq!((hidden, found), (false, true));
