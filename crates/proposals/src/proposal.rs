@@ -1,5 +1,6 @@
 //! [`Proposal`] and [`ProposedChange`].
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use memory_tool_core::{Precondition, StorePath};
@@ -56,6 +57,22 @@ impl Proposal {
         self.changes.iter().find(|change| change.path == *path)
     }
 
+    /// The paths, with both of each rename: half of one would remove or repeat the file.
+    pub(crate) fn with_renames<'a>(
+        &'a self,
+        paths: impl IntoIterator<Item = &'a StorePath>,
+    ) -> BTreeSet<&'a StorePath> {
+        let mut all: BTreeSet<_> = paths.into_iter().collect();
+        for change in &self.changes {
+            if let Some(from) = &change.renamed_from
+                && (all.contains(from) || all.contains(&change.path))
+            {
+                all.extend([from, &change.path]);
+            }
+        }
+        all
+    }
+
     /// The actors of the changes.
     pub fn actors(&self) -> Vec<&str> {
         let mut actors: Vec<_> = self.changes.iter().filter_map(|change| change.actor.as_deref()).collect();
@@ -110,6 +127,14 @@ impl ProposedChange {
     /// The effect of taking it.
     pub fn outcome(&self) -> Outcome {
         self.outcome_of(self.after.as_deref())
+    }
+
+    /// The contents for a person who edits them: the proposed ones, with later changes of the memory in other lines.
+    pub fn draft(&self) -> Option<Vec<u8>> {
+        match self.outcome() {
+            Outcome::Content(content) => content,
+            Outcome::Conflict => self.after.clone(),
+        }
     }
 
     /// The effect of taking other contents than the proposed ones.

@@ -145,7 +145,7 @@ impl<S: Store> Proposals<S> {
         }
     }
 
-    /// Takes changes into the memory. The proposal keeps the others.
+    /// Takes changes into the memory, with the other half of a rename. The proposal keeps the others.
     ///
     /// # Errors
     /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`],
@@ -153,15 +153,18 @@ impl<S: Store> Proposals<S> {
     /// [`Store::apply`]. An error means that no file was taken.
     pub async fn take(&self, proposal: &Proposal, selection: &Selection) -> Result<(), ProposalError> {
         selection.check(proposal)?;
+        let added = proposal.with_renames(selection.paths()).into_iter().filter(|path| !selection.has(path));
+        let selection = added.cloned().fold(selection.clone(), Selection::file);
         for _ in 0..MAX_ATTEMPTS {
-            let (present, overlay) = self.read(&proposal.name).await.map_err(|error| match error {
-                ProposalError::NotFound { .. } => ProposalError::Changed,
-                error => error,
-            })?;
+            let (present, overlay) = match self.read(&proposal.name).await {
+                Err(ProposalError::NotFound { .. }) => return Err(ProposalError::Changed),
+                Err(ProposalError::Store(error)) if is_mismatch_of(&error).is_some() => continue,
+                read => read?,
+            };
             if present.revision != proposal.revision {
                 return Err(ProposalError::Changed);
             }
-            let batch = taking(&present, &overlay, selection)?;
+            let batch = taking(&present, &overlay, &selection)?;
             match self.store.apply(batch).await {
                 // A file changed after it was read here.
                 Err(error) if is_mismatch_of(&error).is_some() => {}
@@ -171,8 +174,8 @@ impl<S: Store> Proposals<S> {
         Err(ProposalError::Changed)
     }
 
-    /// Replaces the proposed contents of a file, for a person who corrects them. Policies check them when they are
-    /// taken.
+    /// Replaces the proposed contents of a file, for a person who corrects them. They become a change of the present
+    /// contents in `proposal`, which resolves a conflict. Policies check them when they are taken.
     ///
     /// # Errors
     /// The errors of [`drop`](Self::drop).
@@ -183,29 +186,40 @@ impl<S: Store> Proposals<S> {
         content: impl Into<Vec<u8>> + Send,
         actor: Option<&Actor>,
     ) -> Result<(), ProposalError> {
+        let not_proposed = || ProposalError::NotProposed { path: path.clone() };
+        let change = proposal.change(path).ok_or_else(not_proposed)?;
         let overlay = self.unchanged(proposal).await?;
-        let mut index = overlay.index.clone();
-        let (text, apart) = index.new_text(content.into())?;
-        let texts = apart.map(|content| (text.id, content)).into_iter().collect();
-        let file = index.files.get_mut(path).ok_or_else(|| ProposalError::NotProposed { path: path.clone() })?;
+        let (mut index, mut texts) = (overlay.index.clone(), Vec::new());
+        let mut add = |content: Vec<u8>| -> Result<Text, StoreError> {
+            let (text, apart) = overlay.index.new_text(content)?;
+            texts.extend(apart.map(|content| (text.id, content)));
+            Ok(text)
+        };
+        let text = add(content.into())?;
+        let present = change.present.clone().map(add).transpose()?;
+        let file = index.files.get_mut(path).ok_or_else(not_proposed)?;
+        if change.is_outdated() {
+            file.base = present;
+        }
         (file.text, file.modified) = (Some(text), now());
         file.actor = actor.map(|actor| actor.name().to_owned()).or(file.actor.take());
         self.replace(&proposal.name, &overlay, index, texts, Batch::new().for_command("edit")).await
     }
 
-    /// Drops the changes of files. A history keeps the [reason](Actor::because), if there is one.
+    /// Drops the changes of files, with the other half of a rename. A history keeps the [reason](Actor::because), if
+    /// there is one.
     ///
     /// # Errors
     /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`], and
     /// the errors of [`Store::apply`].
     pub async fn drop<'a>(
         &self,
-        proposal: &Proposal,
+        proposal: &'a Proposal,
         paths: impl IntoIterator<Item = &'a StorePath>,
     ) -> Result<(), ProposalError> {
         let overlay = self.unchanged(proposal).await?;
         let (mut index, mut authors) = (overlay.index.clone(), BTreeSet::new());
-        for path in paths {
+        for path in proposal.with_renames(paths) {
             let not_proposed = || ProposalError::NotProposed { path: path.clone() };
             authors.extend(index.files.remove(path).ok_or_else(not_proposed)?.actor);
         }
@@ -284,7 +298,9 @@ impl<S: Store> Proposals<S> {
             self.content(name, overlay, file.base.as_ref()),
             self.content(name, overlay, file.text.as_ref())
         )?;
-        let (present, required) = match self.store.read_opts(path, ReadOptions::new()).await? {
+        // Under a later index, the present text may be one of a later change.
+        let current = ReadOptions::new().require_all(overlay.required(name));
+        let (present, required) = match self.store.read_opts(path, current).await? {
             Node::File(file) => (Some(file.content), Precondition::Version(file.version)),
             Node::Absent | Node::Directory(_) => (None, Precondition::Absent),
         };

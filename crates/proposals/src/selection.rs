@@ -60,6 +60,10 @@ impl Selection {
         self.files.keys()
     }
 
+    pub(crate) fn has(&self, path: &StorePath) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// The number of files.
     pub fn len(&self) -> usize {
         self.files.len()

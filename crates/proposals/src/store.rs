@@ -205,12 +205,12 @@ impl<S: Store> ProposalStore<S> {
         check.check(&state)?;
         let written = |number, _: &[u8], _: Option<&Member>| Ok::<_, StoreError>(Member::Written { number });
         let edits = state.plan(&check, written)?;
+        if edits.is_empty() {
+            return Ok(inner);
+        }
         if is_at_once {
             // Sessions agree on the order of these changes, too.
             return replace_index(inner, &self.name, overlay, overlay.index.clone(), Vec::new());
-        }
-        if edits.is_empty() {
-            return Ok(inner);
         }
         let mut index = overlay.index.clone();
         let texts = self.edit(&mut index, &inner_files, &check, edits)?;

@@ -5,12 +5,13 @@ mod editor;
 
 use clap::{Args, ValueHint};
 use memory_tool::history::{FileDiff, merge};
-use memory_tool::proposals::ProposalName;
-use memory_tool::store::{Batch, Precondition, StoredFile};
+use memory_tool::proposals::{ProposalError, ProposalName};
+use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
 use memory_tool::{Memory, MemoryOptions, MemoryPath, Node, Store as _, StoreError, StoreUrl};
 
 use crate::commands::edit::draft::Draft;
 use crate::commands::edit::editor::Editor;
+use crate::commands::proposals::IN_A_PROPOSAL;
 use crate::differences::diff_text;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
@@ -36,21 +37,54 @@ pub(crate) struct EditArguments {
 
 /// Lets a person edit the file, and writes it unless it was changed at the same time.
 pub(crate) fn run(arguments: &EditArguments) -> Result<ExitStatus, Failure> {
-    run_in(&arguments.path, &arguments.memory, None)
+    let EditArguments { path, memory } = arguments;
+    run_on_runtime(edit(path, &memory.store.url, memory.options()))
 }
 
-/// The same, in a proposal.
-pub(crate) fn run_in(
-    path: &MemoryPath,
-    memory: &MemoryArgument,
-    proposal: Option<&ProposalName>,
-) -> Result<ExitStatus, Failure> {
-    let mut options = memory.options();
-    options.propose = proposal.cloned().or(options.propose);
+/// Lets a person edit the file in a proposal.
+pub(crate) fn run_in(name: &ProposalName, path: &MemoryPath, memory: &MemoryArgument) -> Result<ExitStatus, Failure> {
+    run_on_runtime(edit_in(name, path, memory))
+}
+
+fn run_on_runtime(work: impl Future<Output = Result<ExitStatus, Stop>>) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
-    let ended = runtime.block_on(edit(path, &memory.store.url, options)).or_else(Stop::report);
+    let ended = runtime.block_on(work).or_else(Stop::report);
     runtime.shutdown_timeout(CLEANUP_TIME);
     ended
+}
+
+async fn edit_in(name: &ProposalName, path: &MemoryPath, memory: &MemoryArgument) -> Result<ExitStatus, Stop> {
+    let (editor, options) = (Editor::of_environment()?, memory.options());
+    let actor = options.actor.clone();
+    let begin = async {
+        let memory = open_with(&memory.store.url, options, "edit", Access::Change).await?;
+        let proposals = memory.proposals().ok_or_else(|| Stop::Wrong(IN_A_PROPOSAL.to_owned()))?;
+        let proposal = proposals.get(name).await?;
+        Ok::<_, Stop>((proposals, proposal))
+    };
+    let (proposals, proposal) = until_interrupted(begin).await?;
+    let proposed = StorePath::from(path);
+    let change = proposal.change(&proposed).ok_or_else(|| ProposalError::NotProposed { path: proposed.clone() })?;
+    let text = files::text(&proposed, change.draft().unwrap_or_default())?;
+    let mut draft = Draft::create(path, text.as_bytes())?;
+    let save = async {
+        editor.edit(draft.file()).await?;
+        let Some(mine) = draft.changed()? else { return Ok(format!("{path} is unchanged")) };
+        let mine = files::text(&proposed, mine)?;
+        until_interrupted(async { Ok(proposals.edit(&proposal, &proposed, mine, actor.as_ref()).await?) }).await?;
+        Ok::<_, Stop>(format!("saved {path}"))
+    };
+    match save.await {
+        Ok(saved) => {
+            write_report(false, &(), || saved)?;
+            Ok(ExitStatus::Success)
+        }
+        Err(stop) => {
+            let reported = stop.report();
+            keep_changed(&mut draft);
+            Ok(reported?)
+        }
+    }
 }
 
 async fn edit(path: &MemoryPath, url: &StoreUrl, options: MemoryOptions) -> Result<ExitStatus, Stop> {

@@ -1,5 +1,6 @@
 //! `memory-tool proposal`: shows, takes, edits and drops changes that wait.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use clap::{Args, Subcommand, ValueHint};
@@ -126,7 +127,7 @@ pub(crate) fn run(arguments: &ProposalArguments) -> Result<ExitStatus, Failure> 
     match &arguments.action {
         ProposalAction::Show(given) => show(given),
         ProposalAction::Take(given) => take(given),
-        ProposalAction::Edit(given) => edit::run_in(&given.path, &given.memory, Some(&given.name)),
+        ProposalAction::Edit(given) => edit::run_in(&given.name, &given.path, &given.memory),
         ProposalAction::Drop(given) => drop_changes(given),
     }
 }
@@ -157,7 +158,7 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
             refuse_much(&proposals, &proposal).await?;
         }
         let paths = arguments.files.chosen(&proposal);
-        let parts: Vec<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
+        let parts: BTreeSet<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
         let selection = match (paths.as_slice(), parts.is_empty()) {
             (paths, true) => paths.iter().cloned().fold(Selection::new(), Selection::file),
             ([path], false) => Selection::new().parts(path.clone(), parts.iter().copied()),

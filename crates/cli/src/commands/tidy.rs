@@ -47,8 +47,8 @@ pub(crate) fn run(arguments: &TidyArguments) -> Result<ExitStatus, Failure> {
         let changes = proposal.as_ref().map_or(&[][..], |proposal| &proposal.changes);
         let report = proposals.report(changes).await?;
         let task = Task::new(arguments);
-        write_report(arguments.json, &task.in_json(proposal.as_ref(), &report), || match proposal {
-            Some(_) => task.report_in_words(&report),
+        write_report(arguments.json, &task.in_json(proposal.as_ref(), &report), || match &proposal {
+            Some(proposal) => task.report_in_words(proposal, &report),
             None => task.in_words(&report),
         })?;
         Ok(ExitStatus::Success)
@@ -79,7 +79,8 @@ impl<'a> Task<'a> {
 
     /// The arguments of the server for the agent.
     fn server(&self, command: &str) -> Vec<String> {
-        [vec![command.to_owned()], self.memory.clone(), vec![format!("--propose={}", self.name)]].concat()
+        let session = vec![format!("--propose={}", self.name), "--actor=agent".to_owned()];
+        [vec![command.to_owned()], self.memory.clone(), session].concat()
     }
 
     fn client_configuration(&self) -> Value {
@@ -118,15 +119,20 @@ impl<'a> Task<'a> {
     }
 
     /// The report of changes that wait.
-    fn report_in_words(&self, report: &Report) -> String {
+    fn report_in_words(&self, proposal: &Proposal, report: &Report) -> String {
         let (before, after, gone) = (&report.before, &report.after, &report.removed_lines);
         let mut text = format!("before: {}\nafter: {}\n", in_words(before), in_words(after));
         let much = if report.removes_much() { ", more than a third of all" } else { "" };
         text += &section(&format!("removed lines that no file has after the changes{much}"), gone, of_file);
         text += &leads(report);
         let name = self.name.as_str();
-        for (purpose, action) in [("look", "show"), ("take", "take"), ("drop", "drop")] {
-            _ = write!(text, "\nto {purpose}: {}", self.later(&["proposal", action, name]));
+        let revision = format!("--revision={}", proposal.revision);
+        for (purpose, command) in [
+            ("look", &["proposal", "show", name][..]),
+            ("take", &["proposal", "take", name, &revision]),
+            ("drop", &["proposal", "drop", name]),
+        ] {
+            _ = write!(text, "\nto {purpose}: {}", self.later(command));
         }
         text
     }

@@ -113,7 +113,7 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "NAME")]
     propose: Option<ProposalName>,
 
-    /// Let changes of this file or directory count at once; may be repeated
+    /// Let changes of this path count at once; may be repeated
     #[arg(long, value_name = "PATH", requires = "propose", value_parser = memory_path)]
     propose_except: Vec<MemoryPath>,
 

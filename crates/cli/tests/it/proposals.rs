@@ -169,6 +169,11 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
     );
     assert!(refused(&["proposal", "take", "x", "--propose", "x"]).contains("leave out --propose"));
     assert!(refused(&["proposal", "show", "../x"]).contains("the name of a proposal is"));
+    for (name, path, expected) in [("y", "a", "there is no proposal y"), ("x", "b", "the proposal does not change")] {
+        let mut edit = store.command(&["proposal", "edit", name, path]);
+        let errors = outcome(edit.env("VISUAL", "sh -c 'echo 4 >> $1' x")).2;
+        assert!(errors.contains(expected), "{errors}");
+    }
 }
 
 #[test]

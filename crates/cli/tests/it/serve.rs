@@ -164,7 +164,7 @@ fn tokens_are_listed_for_people_and_for_programs() {
     );
     let end = in_json[1]["expires"].as_str().unwrap();
     assert!(end.ends_with('Z'), "{end}");
-    assert_eq!(cells(2)[1..], ["ops", "all", "tool, read, write, admin, create", end, "none yet"]);
+    assert_eq!(cells(2)[1..], ["ops", "all", "tool, propose, read, write, admin, create", end, "none yet"]);
 }
 
 #[test]

@@ -58,6 +58,9 @@ impl ProposalRequest {
                 let proposal = current(&proposals, &name, revision).await?;
                 let parts = parts.unwrap_or_default();
                 let selection = if paths.is_none() && parts.is_empty() {
+                    if revision.is_none() && proposals.removes_much(&proposal).await? {
+                        return Err(ProposalError::RemovesMuch.into());
+                    }
                     Selection::all(&proposal)
                 } else {
                     paths_of(paths.unwrap_or_default())?.into_iter().fold(Selection::new(), Selection::file)

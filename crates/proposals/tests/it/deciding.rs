@@ -288,6 +288,47 @@ async fn limits_and_quotas_apply() {
 }
 
 #[tokio::test]
+async fn an_edit_resolves_a_conflict_and_keeps_later_changes() {
+    let memory = Memory::with(&[("a", "1\n2\n3\n4\n5\n")]).await;
+    memory.session.write(path("a"), "one\n2\n3\n4\n5\n").await.unwrap();
+    memory.store.write(path("a"), "1\n2\n3\n4\nfive\n").await.unwrap();
+    let proposal = memory.get().await;
+    let draft = String::from_utf8(proposal.changes[0].draft().unwrap()).unwrap();
+    assert_eq!(draft, "one\n2\n3\n4\nfive\n", "with the later change");
+    memory.store.write(path("a"), "1\n2\n3\n4\nfive\nsix\n").await.unwrap();
+    memory.proposals.edit(&proposal, &path("a"), draft.replace("one", "uno"), None).await.unwrap();
+    memory.store.write(path("a"), "eins\n2\n3\n4\nfive\nsix\n").await.unwrap();
+    assert!(matches!(memory.take_all().await, Err(ProposalError::Conflict { .. })));
+    let proposal = memory.get().await;
+    assert_eq!(proposal.changes[0].draft().unwrap(), b"uno\n2\n3\n4\nfive\n");
+    memory.proposals.edit(&proposal, &path("a"), "uno, eins\n2\n3\n4\nfive\nsix\n", None).await.unwrap();
+    memory.take_all().await.unwrap();
+    assert_eq!(files(&*memory.store).await, listed(&[("a", "uno, eins\n2\n3\n4\nfive\nsix\n")]));
+
+    // Others removed the file.
+    memory.session.write(path("a"), "new\n").await.unwrap();
+    memory.store.remove(path("a")).await.unwrap();
+    assert!(matches!(memory.take_all().await, Err(ProposalError::Conflict { .. })));
+    memory.proposals.edit(&memory.get().await, &path("a"), "again\n", None).await.unwrap();
+    memory.take_all().await.unwrap();
+    assert_eq!(files(&*memory.store).await, listed(&[("a", "again\n")]));
+}
+
+#[tokio::test]
+async fn both_halves_of_a_rename_are_decided_together() {
+    for half in ["from", "to"] {
+        let memory = Memory::with(&[("from", "1\n"), ("x", "1\n")]).await;
+        memory.session.rename(path("from"), path("to")).await.unwrap();
+        memory.session.remove(path("x")).await.unwrap();
+        memory.proposals.drop(&memory.get().await, &[path(half)]).await.unwrap();
+        assert_eq!(memory.get().await.paths().collect::<Vec<_>>(), [&path("x")], "{half}");
+        memory.session.rename(path("from"), path("to")).await.unwrap();
+        memory.proposals.take(&memory.get().await, &files_of(&[half])).await.unwrap();
+        assert_eq!(files(&*memory.store).await, listed(&[("to", "1\n"), ("x", "1\n")]), "{half}");
+    }
+}
+
+#[tokio::test]
 async fn a_file_takes_the_place_of_a_directory_without_files() {
     let memory = Memory::with(&[("d/a", "1\n"), ("d/b", "2\n")]).await;
     for name in ["d/a", "d/b"] {
@@ -442,8 +483,13 @@ async fn records_of_proposals_are_not_changed_by_others_and_actors_are_known() {
         let refused = memory.session.apply(Batch::new().remove(record.parse::<StorePath>().unwrap())).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{record}: {refused:?}");
     }
+    memory.take_all().await.unwrap();
+    let ended = async || memory.store.read_opts(&"/records/proposals.ended".parse().unwrap(), ReadOptions::new()).await;
+    let before = ended().await.unwrap();
     let other: StorePath = "/records/other/state".parse().unwrap();
     memory.session.apply(Batch::new().write(other.clone(), "x")).await.unwrap();
+    memory.session.apply(Batch::new().require(path("c"), Precondition::Absent)).await.unwrap();
+    assert_eq!(ended().await.unwrap(), before, "no file was changed");
     let read = memory.store.read_opts(&other, ReadOptions::new()).await.unwrap();
     assert!(matches!(read, Node::File(_)), "{read:?}");
 }

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{InMemoryStore, StoreError, StoreExt as _, StorePath};
-use memory_tool_proposals::{ProposalError, ProposalName, ProposalStore, Proposals, Selection};
+use memory_tool_proposals::{Proposal, ProposalError, ProposalName, ProposalStore, Proposals, Selection};
 use memory_tool_test_fixtures::{Tier, by_tier, printed_seed};
 
 /// No file has the path of a directory. `d` and `e` are directories that are renamed.
@@ -30,7 +30,7 @@ impl Random {
 type Files = BTreeMap<String, String>;
 
 /// The memory, and the proposed files before and after.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Model {
     memory: Files,
     proposed: BTreeMap<String, (Option<String>, Option<String>)>,
@@ -119,6 +119,16 @@ fn is_done(outcome: Result<(), StoreError>) -> bool {
     }
 }
 
+/// The file, and the other half of its rename.
+fn halves(proposal: &Proposal, name: &str) -> BTreeSet<String> {
+    let name_of = |path: &StorePath| path.as_str().trim_start_matches("/memories/").to_owned();
+    let renames = proposal.changes.iter().filter_map(|change| {
+        let names = [name_of(change.renamed_from.as_ref()?), name_of(&change.path)];
+        names.iter().any(|half| half == name).then_some(names)
+    });
+    renames.flatten().chain([name.to_owned()]).collect()
+}
+
 async fn run(seed: u64, steps: usize) {
     let (mut random, mut model) = (Random(seed), Model::default());
     let store = Arc::new(InMemoryStore::new());
@@ -163,13 +173,22 @@ async fn run(seed: u64, steps: usize) {
             9 => {
                 if let Ok(found) = proposals.get(&proposal).await {
                     let dropped = proposals.drop(&found, [&path(name)]).await;
-                    assert_eq!(dropped.is_ok(), model.proposed.remove(name).is_some(), "seed {seed}, step {step}");
+                    let was_proposed = model.proposed.contains_key(name);
+                    assert_eq!(dropped.is_ok(), was_proposed, "seed {seed}, step {step}");
+                    for half in halves(&found, name) {
+                        model.proposed.remove(&half);
+                    }
                 }
             }
             _ => match proposals.get(&proposal).await {
                 Ok(found) => {
                     let taken = proposals.take(&found, &Selection::new().file(path(name))).await;
-                    assert_eq!(taken.is_ok(), model.take(name), "seed {seed}, step {step}, {name}: {taken:?}");
+                    let mut next = model.clone();
+                    let can_be_taken = halves(&found, name).iter().all(|half| next.take(half));
+                    assert_eq!(taken.is_ok(), can_be_taken, "seed {seed}, step {step}, {name}: {taken:?}");
+                    if can_be_taken {
+                        model = next;
+                    }
                 }
                 Err(ProposalError::NotFound { .. }) => assert!(model.proposed.is_empty()),
                 Err(error) => panic!("{error}"),

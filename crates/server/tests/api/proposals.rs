@@ -97,6 +97,19 @@ async fn later_changes_of_the_memory_are_shown_beside_the_proposal() {
     let refused = browser.submit("/memory/alice/proposal/nightly", &fields).await;
     assert!(refused.text.contains("The memory was changed at the same lines: /memories/a"), "{}", refused.text);
     assert_eq!(of_person.read_to_string("/memories/a").await.unwrap(), "uno\n2\n3\n");
+    // An edit is a change of the text that the person saw.
+    let edit = browser.get("/memory/alice/proposal/nightly/edit?path=/memories/a").await;
+    let state = field(&edit.text, "revision");
+    of_person.write("/memories/a", "uno!\n2\n3\n").await.unwrap();
+    let fields = [("revision", state.as_str()), ("path", "/memories/a"), ("text", "both\n2\n3\n")];
+    let kept = browser.submit("/memory/alice/proposal/nightly/edit", &fields).await;
+    assert!(kept.text.contains("Somebody changed this file") && kept.text.contains("both"), "{}", kept.text);
+    let state = field(&kept.text, "revision");
+    let fields = [("revision", state.as_str()), ("path", "/memories/a"), ("text", "both\n2\n3\n")];
+    assert_eq!(browser.submit("/memory/alice/proposal/nightly/edit", &fields).await.status, 303);
+    let shown = browser.get("/memory/alice/proposal/nightly").await;
+    assert!(!shown.text.contains("The memory was changed at the same lines."), "{}", shown.text);
+    let revision = field(&shown.text, "revision");
     let fields = [("revision", revision.as_str()), ("action", "drop"), ("file-0", "on"), ("reason", "we say uno")];
     assert_eq!(browser.submit("/memory/alice/proposal/nightly", &fields).await.status, 303);
     assert!(!browser.get("/memory/alice").await.text.contains("waits"));

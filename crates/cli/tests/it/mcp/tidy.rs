@@ -34,6 +34,7 @@ fn an_agent_tidies_a_memory_and_a_person_reads_the_report() {
             ("b.md", format!("# B\n- {FACT}{FACT}")),
             ("c.md", "[gone](d.md)\n".to_owned()),
             ("e.md", "[gone](d.md)\n".to_owned()),
+            ("old.md", (0..12).map(|line| format!("{line}\n")).collect()),
         ] {
             store.run(&["create", path, "--text", &text]);
         }
@@ -51,7 +52,7 @@ fn an_agent_tidies_a_memory_and_a_person_reads_the_report() {
         let prompt = agent.request("prompts/get", json!({"name": "tidy_memory"}));
         assert_eq!(prompt["result"]["messages"][0]["content"]["text"], task["prompt"]);
         assert!(task["prompt"].as_str().unwrap().contains("I look at your changes before they count."));
-        for path in ["/memories/b.md", "/memories/e.md"] {
+        for path in ["/memories/b.md", "/memories/e.md", "/memories/old.md"] {
             let reply = agent.succeed(json!({"command": "delete", "path": path}));
             assert!(!reply.contains("wait") && !reply.contains("proposal"), "{reply}");
         }
@@ -61,14 +62,14 @@ fn an_agent_tidies_a_memory_and_a_person_reads_the_report() {
         let task = json_of(&store.run(&["tidy", "--json"]));
         let report = &task["report"];
         assert!(task["revision"].is_string() && task["removes_much"] == true, "{task}");
-        assert_eq!(report["before"], json!({"files": 4, "bytes": 225, "lines": 7}));
+        assert_eq!(report["before"], json!({"files": 5, "bytes": 251, "lines": 19}));
         assert_eq!(json!([report["after"]["files"], report["after"]["lines"]]), json!([2, 4]));
         let removed: Vec<_> =
             report["removed_lines"]["first"].as_array().unwrap().iter().map(|line| &line["text"]).collect();
-        assert_eq!(removed, ["old", "# B", &format!("- {}", FACT.trim_end())]);
+        assert_eq!(removed[..3], ["old", "# B", &format!("- {}", FACT.trim_end())]);
         assert_eq!(report["dead_links"]["first"][0], json!({"path": "/memories/a.md", "text": "b.md"}));
         assert_eq!(json!([report["equal_files"]["count"], report["repeated_lines"]["count"]]), json!([0, 0]));
-        assert_eq!(store.run(&["ls"]), "a.md\nb.md\nc.md\ne.md\n");
+        assert_eq!(store.run(&["ls"]), "a.md\nb.md\nc.md\ne.md\nold.md\n");
     }
 }
 
@@ -94,7 +95,8 @@ fn the_printed_commands_work_in_any_directory() {
         assert_eq!((status, errors.as_str()), (Some(0), ""), "{words:?}");
         output
     };
-    run(&["create", "a.md", "--text", "1\n2\u{202e}\n3\n[b](b.md)\n"]);
+    let more: String = (4..=12).map(|line| format!("{line}\n")).collect();
+    run(&["create", "a.md", "--text", &format!("1\n2\u{202e}\n3\n[b](b.md)\n{more}")]);
     let task = run(&["tidy", "weekly"]);
     assert!(task.starts_with("No changes wait in the proposal weekly. "), "{task}");
     assert!(task.contains("dead links: 1\n  /memories/a.md: b.md\nfiles with the same contents: 0\n"), "{task}");
@@ -110,8 +112,9 @@ fn the_printed_commands_work_in_any_directory() {
     session.succeed(&json!({"command": "delete", "path": "/memories/a.md"}));
     session.close();
     let report = run(&["tidy", "weekly"]);
-    assert!(report.contains("after the changes, more than a third of all: 4\n"), "{report}");
+    assert!(report.contains("after the changes, more than a third of all: 13\n"), "{report}");
     assert!(outcome(&mut printed(&report, "to look: memory-tool ")).1.contains("-[b](b.md)\n"));
+    assert!(report.contains("'--revision="), "{report}");
     let dropped = outcome(&mut printed(&report, "to drop: memory-tool ")).1;
     assert_eq!(dropped, "dropped the changes of 1 file\n");
     assert!(run(&["tidy", "weekly"]).starts_with("No changes wait"));

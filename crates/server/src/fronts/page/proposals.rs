@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Redirect};
 use memory_tool::Store;
+use memory_tool::history::Digest;
 use memory_tool::proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalSummary, Proposals, ProposedChange, Selection,
     WaitingLimits,
@@ -24,7 +25,7 @@ const SHOWN: usize = 50;
 
 const CHANGED: &str = "Somebody changed this proposal after you opened it, so nothing was done. Look at it again.";
 
-const CHANGED_BEFORE_EDIT: &str = "Somebody changed this proposal after you opened it, so your text is not saved yet. \
+const CHANGED_BEFORE_EDIT: &str = "Somebody changed this file after you opened it, so your text is not saved yet. \
                                    Check it, and save it.";
 
 #[derive(Template)]
@@ -265,6 +266,12 @@ fn proposed<'a>(proposal: &'a Proposal, given: &str) -> Result<&'a ProposedChang
     change.ok_or_else(|| ApiError::not_found("the proposal does not change this file"))
 }
 
+/// Identifies the proposal and the present text, since an edit is a change of both.
+fn state(proposal: &Proposal, change: &ProposedChange) -> String {
+    let present = change.present.as_ref().map(|present| Digest::of(present).sha256);
+    format!("{} {present:?}", proposal.revision)
+}
+
 /// The form for a proposed text.
 pub(super) async fn edit(
     ToChange(visited): ToChange,
@@ -273,11 +280,11 @@ pub(super) async fn edit(
 ) -> Page {
     let proposal = find(&visited, &name).await?;
     let change = proposed(&proposal, &query.path)?;
-    let text = change.after.clone().and_then(|after| String::from_utf8(after).ok());
+    let text = change.draft().and_then(|draft| String::from_utf8(draft).ok());
     let text = text.ok_or_else(|| ApiError::invalid("the proposal has no text of this file"))?;
     let frame = Frame::of(&visited, format!("Edit {} in the proposal", visible(short(change.path.as_str()))));
     let frame = Frame { path: change.path.to_string(), ..frame };
-    let (name, revision) = (proposal.name.to_string(), proposal.revision.to_string());
+    let (name, revision) = (proposal.name.to_string(), state(&proposal, change));
     render(&Edit { frame, name, revision, problem: "", text })
 }
 
@@ -298,8 +305,9 @@ pub(super) async fn save(
     }
     let proposal = find(&visited, &name).await?;
     let change = proposed(&proposal, given.as_str())?;
-    if proposal.revision.to_string() != revision {
-        return keep(CHANGED_BEFORE_EDIT, proposal.revision.to_string(), text);
+    let present = state(&proposal, change);
+    if present != revision {
+        return keep(CHANGED_BEFORE_EDIT, present, text);
     }
     let actor = visited.visitor.caller.actor();
     of(&visited)?.edit(&proposal, &change.path, text, Some(actor)).await.map_err(failed)?;
