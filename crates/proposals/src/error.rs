@@ -44,7 +44,9 @@ pub enum ProposalError {
         parts: usize,
     },
     /// Nobody has looked at the proposal, and it removes [much](crate::Report::removes_much) of the memory.
-    #[error("more than a third of the lines of the memory would go; look at the proposal, and take its revision")]
+    #[error(
+        "more than a third of the lines of the memory would go; look at the proposal, and take it with its revision"
+    )]
     RemovesMuch,
     /// The memory is too large for a report.
     #[error("the memory has {bytes} bytes; the limit of a report is {limit}")]
