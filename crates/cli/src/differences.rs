@@ -20,9 +20,13 @@ impl<'a> PrintedDiff<'a> {
     }
 }
 
-/// A difference as Git prints it.
+/// The difference of a file.
 pub(crate) fn diff_text(colors: Colors, difference: &FileDiff) -> String {
-    let unified = difference.unified();
+    colored(colors, &difference.unified())
+}
+
+/// A difference in the unified format as Git prints it.
+pub(crate) fn colored(colors: Colors, unified: &str) -> String {
     let lines = unified.split_inclusive('\n').map(|line| {
         let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
         let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };

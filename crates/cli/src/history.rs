@@ -23,7 +23,7 @@ use crate::terminal::pager::{Colors, Pager};
 /// Whose changes the commands for the history select.
 #[derive(Args, Debug)]
 pub(crate) struct ByArgument {
-    /// Select only changes by this actor
+    /// Select only changes that this actor wrote or agreed to
     #[arg(id = "by_actor", long = "by", value_name = "ACTOR")]
     pub(crate) actor: Option<String>,
 

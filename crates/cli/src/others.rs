@@ -23,6 +23,9 @@ pub(crate) struct WithOthers<R> {
     pub(crate) report: R,
     /// The number of other memories and scopes, or `None` if they cannot be listed.
     pub(crate) others: Option<u64>,
+    /// The number of files in proposals, if the command leaves these out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waiting: Option<usize>,
 }
 
 #[derive(Default)]

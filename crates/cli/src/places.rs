@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::{fmt, io};
 
-use memory_tool::policies::Scope;
+use memory_tool::policies::{Scope, ScopedStore};
+use memory_tool::proposals::Proposals;
 use memory_tool::store::{ReadOptions, StorePath};
-use memory_tool::{FileEntry, MemoryOptions, OpenOptions, Store as _, StoreUrl};
+use memory_tool::{FileEntry, MemoryOptions, OpenOptions, Store, StoreError, StoreUrl};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 
@@ -58,10 +59,25 @@ impl Place {
     }
 }
 
-/// A memory with its files, or `None` if it cannot be read.
+/// A memory.
 pub(crate) struct Found {
     pub(crate) place: Place,
+    /// `None` if it cannot be read.
     pub(crate) files: Option<Vec<FileEntry>>,
+    /// The number of files in proposals.
+    pub(crate) waiting: usize,
+}
+
+impl Found {
+    async fn new(
+        url: &StoreUrl,
+        scope: Option<Scope>,
+        files: Vec<FileEntry>,
+        store: impl Store,
+    ) -> Result<Self, StoreError> {
+        let waiting = Proposals::new(store).waiting().await?;
+        Ok(Self { place: Place { url: url.clone(), scope }, files: Some(files), waiting })
+    }
 }
 
 /// Finds all memories: those of a database, the stores at and right under a directory or prefix, and their scopes. A
@@ -74,7 +90,7 @@ pub(crate) async fn find(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<
             Err(failure) => {
                 eprint(&format!("{url} cannot be read"));
                 eprint_error(&failure);
-                found.push(Found { place: Place { url, scope: None }, files: None });
+                found.push(Found { place: Place { url, scope: None }, files: None, waiting: 0 });
             }
         }
     }
@@ -96,12 +112,13 @@ async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Foun
     let mut found = Vec::new();
     for scope in Scope::list_in(&*store).await.context(LISTING)? {
         let files = rest.extract_if(.., |file| file.path.is_under(scope.directory())).collect();
-        found.push(Found { place: Place { url: url.clone(), scope: Some(scope) }, files: Some(files) });
+        let scoped = ScopedStore::new(store.clone(), scope.clone());
+        found.push(Found::new(url, Some(scope), files, scoped).await.context(LISTING)?);
     }
     let records = store.read_opts(&StorePath::records(), ReadOptions::new()).await.context(LISTING)?;
     let is_own = |record: &FileEntry| record.path.as_str().starts_with(HISTORY);
     if found.is_empty() || !rest.is_empty() || records.into_listing().files.iter().any(is_own) {
-        found.insert(0, Found { place: Place { url: url.clone(), scope: None }, files: Some(rest) });
+        found.insert(0, Found::new(url, None, rest, store).await.context(LISTING)?);
     }
     Ok(found)
 }
@@ -120,7 +137,7 @@ pub(crate) fn scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Plac
     let mut found = run_until_interrupted(CLEANUP_TIME, find(url, options))?;
     let scoped: Vec<_> = found.iter().filter(|Found { place, .. }| place.scope.is_some()).collect();
     let with_scopes: BTreeSet<_> = scoped.into_iter().map(|Found { place, .. }| place.url.to_string()).collect();
-    found.retain(|Found { place, files }| {
+    found.retain(|Found { place, files, .. }| {
         let is_left_out = place.scope.is_none() && with_scopes.contains(&place.url.to_string());
         if is_left_out {
             let files = count(files.as_ref().map_or(0, Vec::len) as u64, "file");

@@ -45,13 +45,14 @@ pub(crate) async fn report_history(source: &Memory) {
     }
 }
 
-/// Reports that changes which wait stay behind.
-pub(crate) async fn report_proposals(source: &Memory) {
-    let Some(proposals) = source.proposals() else { return };
-    for proposal in proposals.list().await.unwrap_or_default() {
-        let (name, files) = (proposal.name, count(proposal.files as u64, "file"));
+/// Reports that changes which wait stay behind. Returns the number of their files.
+pub(crate) async fn report_proposals(source: &Memory) -> Option<usize> {
+    let listed = source.proposals()?.list().await.unwrap_or_default();
+    for proposal in &listed {
+        let (name, files) = (&proposal.name, count(proposal.files as u64, "file"));
         eprint_line(&format!("memory-tool: the proposal {name} is not included ({files})"));
     }
+    Some(listed.iter().map(|proposal| proposal.files).sum())
 }
 
 /// Opens the destination. A dry run creates nothing.

@@ -29,7 +29,7 @@ pub struct Entry {
     /// The actors who [wrote](memory_tool_core::Batch::written_by) the change, if another one agreed to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<String>,
-    /// The [reason](memory_tool_core::Actor::because) of the change, if it was given.
+    /// The [reason](memory_tool_core::Batch::reason) of the change, if it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The command of the tool, if one made the change.

@@ -52,7 +52,7 @@ impl LogFilter {
         self
     }
 
-    /// Only changes by this actor.
+    /// Only changes that this actor wrote or agreed to.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
         self
@@ -138,7 +138,7 @@ impl LogFilter {
 
     fn matches(&self, entry: &Entry, present: Option<&BTreeSet<StorePath>>) -> bool {
         present.is_none_or(|present| entry.changes.iter().any(|change| is_gone(change, present)))
-            && self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
+            && self.actor.as_ref().is_none_or(|actor| entry.actor.iter().chain(&entry.authors).any(|by| by == actor))
             && self.command.as_ref().is_none_or(|command| entry.command.as_ref() == Some(command))
             && self.until.is_none_or(|until| Moment::from(entry.time) <= until)
     }

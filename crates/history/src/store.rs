@@ -233,9 +233,9 @@ impl<S: Store> HistoryStore<S> {
 
     /// The entry of a batch, without its number and changes.
     fn new_entry(&self, batch: &Batch) -> Stored {
-        let actor = batch.actor().map(|actor| actor.name().to_owned());
-        let reason = batch.actor().and_then(Actor::reason).map(str::to_owned);
-        let (authors, command) = (batch.authors().to_vec(), batch.command().map(str::to_owned));
+        let name = |actor: &Actor| actor.name().to_owned();
+        let (actor, authors) = (batch.actor().map(name), batch.authors().iter().map(name).collect());
+        let (reason, command) = (batch.reason(), batch.command().map(str::to_owned));
         let entry = Entry { actor, authors, reason, command, ..self.log.new_entry() };
         Stored { entry, contents: Vec::new() }
     }

@@ -28,10 +28,13 @@ export interface ProposedChange {
   readonly present: string | undefined;
   /** The file from which this one was renamed without a change. */
   readonly renamedFrom: string | undefined;
-  readonly actor: string | undefined;
+  /** The actors of its changes. */
+  readonly authors: readonly string[];
+  /** The reasons that they gave. */
+  readonly reason: string | undefined;
   readonly modified: Date;
   /** The effect of taking it. `merged` means with later changes of the memory. */
-  readonly outcome: 'taken' | 'merged' | 'conflict';
+  readonly outcome: 'clean' | 'merged' | 'conflict';
   /** The change in the unified format. */
   readonly diff: string;
   /** The parts that can be taken singly, counted from 0. */
@@ -67,12 +70,12 @@ interface Listed extends Pick<ProposalSummary, 'name' | 'files' | 'bytes'> {
 }
 
 /** A change as the native module returns it. */
-interface Stored extends Pick<ProposedChange, 'path' | 'outcome' | 'diff' | 'parts'> {
+interface Stored extends Pick<ProposedChange, 'path' | 'authors' | 'outcome' | 'diff' | 'parts'> {
   readonly before: string | null;
   readonly after: string | null;
   readonly present: string | null;
   readonly renamed_from: string | null;
-  readonly actor: string | null;
+  readonly reason: string | null;
   readonly modified: number;
 }
 
@@ -105,7 +108,7 @@ export class Proposals {
   }
 
   /**
-   * Takes the changes of these files into the memory, and parts of others. By default, it takes all. The proposal keeps
+   * Takes the changes at these paths into the memory, and parts of others. By default, it takes all. The proposal keeps
    * the rest. Throws a `ProposalError` if the memory changed the same lines, and takes nothing then.
    */
   async take(name: string, paths?: readonly string[], { parts, revision }: TakeOptions = {}): Promise<void> {
@@ -117,7 +120,7 @@ export class Proposals {
     await this.#perform('edit', { name, path, text, revision });
   }
 
-  /** Drops the changes of these files. By default, it drops all. */
+  /** Drops the changes at these paths. By default, it drops all. */
   async drop(name: string, paths?: readonly string[], { revision }: DecisionOptions = {}): Promise<void> {
     await this.#perform('drop', { name, paths, revision });
   }
@@ -127,14 +130,14 @@ export class Proposals {
   }
 }
 
-function changeOf({ renamed_from: renamedFrom, before, after, present, actor, modified, ...rest }: Stored): ProposedChange {
+function changeOf({ renamed_from: renamedFrom, before, after, present, reason, modified, ...rest }: Stored): ProposedChange {
   return {
     ...rest,
     before: before ?? undefined,
     after: after ?? undefined,
     present: present ?? undefined,
     renamedFrom: renamedFrom ?? undefined,
-    actor: actor ?? undefined,
+    reason: reason ?? undefined,
     modified: new Date(modified),
   };
 }

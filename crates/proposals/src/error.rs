@@ -21,10 +21,10 @@ pub enum ProposalError {
         path: StorePath,
     },
     /// The proposal was changed after it was shown, so it has to be looked at again.
-    #[error("the proposal was changed at the same time; look at it again")]
+    #[error("the proposal was changed after it was shown; look at it again")]
     Changed,
     /// The memory and the proposal changed the same or neighboring lines. Nothing was taken.
-    #[error("the memory was changed at the same lines: {}; edit the proposal, or leave these files out", list(.paths))]
+    #[error("the memory was changed at the same lines: {}; edit the proposal, or leave these out", list(.paths))]
     Conflict {
         /// The files.
         paths: Vec<StorePath>,

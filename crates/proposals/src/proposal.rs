@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use memory_tool_core::{Precondition, StorePath};
+use memory_tool_core::{Actor, Precondition, StorePath};
 use memory_tool_history::{FileDiff, Id, merge};
 use similar::{ChangeTag, TextDiff};
 
+use crate::error::ProposalError;
 use crate::name::ProposalName;
 #[cfg(doc)]
 use crate::proposals::Proposals;
@@ -57,6 +58,21 @@ impl Proposal {
         self.changes.iter().find(|change| change.path == *path)
     }
 
+    /// The changed files at these paths, or below these directories. All if there is no path.
+    ///
+    /// # Errors
+    /// [`ProposalError::NotProposed`] for a path where the proposal changes no file.
+    pub fn files_at(&self, paths: &[StorePath]) -> Result<Vec<StorePath>, ProposalError> {
+        let is_at = |file: &StorePath, path: &StorePath| file == path || file.is_under(path);
+        match paths.iter().find(|path| !self.paths().any(|file| is_at(file, path))) {
+            Some(path) => Err(ProposalError::NotProposed { path: path.clone() }),
+            None => {
+                let has = |file: &&StorePath| paths.is_empty() || paths.iter().any(|path| is_at(file, path));
+                Ok(self.paths().filter(has).cloned().collect())
+            }
+        }
+    }
+
     /// The paths, with both of each rename: half of one would remove or repeat the file.
     pub(crate) fn with_renames<'a>(
         &'a self,
@@ -71,14 +87,6 @@ impl Proposal {
             }
         }
         all
-    }
-
-    /// The actors of the changes.
-    pub fn actors(&self) -> Vec<&str> {
-        let mut actors: Vec<_> = self.changes.iter().filter_map(|change| change.actor.as_deref()).collect();
-        actors.sort_unstable();
-        actors.dedup();
-        actors
     }
 }
 
@@ -96,8 +104,8 @@ pub struct ProposedChange {
     pub present: Option<Vec<u8>>,
     /// The file from which this one was renamed without a change.
     pub renamed_from: Option<StorePath>,
-    /// The actor of its last change.
-    pub actor: Option<String>,
+    /// The actors of its changes, with their last reasons.
+    pub authors: Vec<Actor>,
     /// When it was changed last.
     pub modified: SystemTime,
     pub(crate) required: Precondition,
@@ -124,9 +132,28 @@ impl ProposedChange {
         self.present != self.before
     }
 
+    /// The reasons of its authors.
+    pub fn reason(&self) -> Option<String> {
+        Actor::reasons(&self.authors)
+    }
+
     /// The effect of taking it.
     pub fn outcome(&self) -> Outcome {
         self.outcome_of(self.after.as_deref())
+    }
+
+    /// The effect of taking it in a word: `clean`, `merged` with later changes of the memory, or `conflict`.
+    pub fn effect(&self) -> &'static str {
+        match self.outcome() {
+            Outcome::Conflict => "conflict",
+            Outcome::Content(_) if self.is_outdated() => "merged",
+            Outcome::Content(_) => "clean",
+        }
+    }
+
+    /// Whether taking one of the [parts](Self::parts) conflicts, counted from zero.
+    pub fn is_in_conflict(&self, part: usize) -> bool {
+        self.outcome_of(self.with_parts(&[part]).as_deref()) == Outcome::Conflict
     }
 
     /// The contents for a person who edits them: the proposed ones, with later changes of the memory in other lines.

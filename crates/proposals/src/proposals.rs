@@ -66,6 +66,14 @@ impl<S: Store> Proposals<S> {
         Ok(summaries)
     }
 
+    /// The number of files that wait, at least one for each proposal.
+    ///
+    /// # Errors
+    /// The errors of [`list`](Self::list).
+    pub async fn waiting(&self) -> Result<usize, StoreError> {
+        Ok(self.list().await?.iter().map(|proposal| proposal.files.max(1)).sum())
+    }
+
     /// Reads a proposal, with the present files.
     ///
     /// # Errors
@@ -155,6 +163,7 @@ impl<S: Store> Proposals<S> {
         selection.check(proposal)?;
         let added = proposal.with_renames(selection.paths()).into_iter().filter(|path| !selection.has(path));
         let selection = added.cloned().fold(selection.clone(), Selection::file);
+        let mut last = ProposalError::Changed;
         for _ in 0..MAX_ATTEMPTS {
             let (present, overlay) = match self.read(&proposal.name).await {
                 Err(ProposalError::NotFound { .. }) => return Err(ProposalError::Changed),
@@ -166,12 +175,12 @@ impl<S: Store> Proposals<S> {
             }
             let batch = taking(&present, &overlay, &selection)?;
             match self.store.apply(batch).await {
-                // A file changed after it was read here.
-                Err(error) if is_mismatch_of(&error).is_some() => {}
+                // A file changed after it was read here, or a disk has it under a name in other letters.
+                Err(error) if is_mismatch_of(&error).is_some() => last = error.into(),
                 outcome => return Ok(outcome?),
             }
         }
-        Err(ProposalError::Changed)
+        Err(last)
     }
 
     /// Replaces the proposed contents of a file, for a person who corrects them. They become a change of the present
@@ -202,7 +211,7 @@ impl<S: Store> Proposals<S> {
             file.base = present;
         }
         (file.text, file.modified) = (Some(text), now());
-        file.actor = actor.map(|actor| actor.name().to_owned()).or(file.actor.take());
+        file.add_author(actor);
         self.replace(&proposal.name, &overlay, index, texts, Batch::new().for_command("edit")).await
     }
 
@@ -221,7 +230,7 @@ impl<S: Store> Proposals<S> {
         let (mut index, mut authors) = (overlay.index.clone(), BTreeSet::new());
         for path in proposal.with_renames(paths) {
             let not_proposed = || ProposalError::NotProposed { path: path.clone() };
-            authors.extend(index.files.remove(path).ok_or_else(not_proposed)?.actor);
+            authors.extend(index.files.remove(path).ok_or_else(not_proposed)?.authors());
         }
         let batch = Batch::new().for_command(Batch::DROP).written_by(authors);
         self.replace(&proposal.name, &overlay, index, Vec::new(), batch).await
@@ -304,8 +313,8 @@ impl<S: Store> Proposals<S> {
             Node::File(file) => (Some(file.content), Precondition::Version(file.version)),
             Node::Absent | Node::Directory(_) => (None, Precondition::Absent),
         };
-        let (actor, modified) = (file.actor.clone(), time(file.modified));
-        Ok(ProposedChange { path: path.clone(), before, after, present, renamed_from: None, actor, modified, required })
+        let (path, authors, modified) = (path.clone(), file.authors().collect(), time(file.modified));
+        Ok(ProposedChange { path, before, after, present, renamed_from: None, authors, modified, required })
     }
 
     async fn content(
@@ -389,7 +398,7 @@ fn taking(proposal: &Proposal, overlay: &Overlay, selection: &Selection) -> Resu
             return Err(ProposalError::FileAndDirectory { path });
         }
     }
-    let authors: BTreeSet<_> = selected.iter().filter_map(|(change, _)| change.actor.clone()).collect();
+    let authors: BTreeSet<_> = selected.iter().flat_map(|(change, _)| change.authors.clone()).collect();
     Ok(replace_index(batch.written_by(authors), &proposal.name, overlay, index, texts)?)
 }
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{ErrorKind, StoreError, StorePath, Version};
+use memory_tool_core::{Actor, ErrorKind, StoreError, StorePath, Version};
 use memory_tool_history::Id;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +74,7 @@ pub(crate) struct Index {
 }
 
 /// A file that a proposal changes.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Proposed {
     /// The text of the memory that the proposal changes. `None` if there was no file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,9 +82,9 @@ pub(crate) struct Proposed {
     /// The proposed text. `None` if the file is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<Text>,
-    /// The actor of its last change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) actor: Option<String>,
+    /// The names of the actors of its changes, with their last reasons.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) authors: BTreeMap<String, String>,
     /// The time of the last change, and of the creation of a file, in milliseconds since 1970.
     pub(crate) modified: u64,
     pub(crate) created: u64,
@@ -109,6 +109,21 @@ impl Text {
 }
 
 impl Proposed {
+    /// Adds the actor of a change.
+    pub(crate) fn add_author(&mut self, actor: Option<&Actor>) {
+        let Some(actor) = actor else { return };
+        let kept = self.authors.entry(actor.name().to_owned()).or_default();
+        if let Some(reason) = actor.reason() {
+            reason.clone_into(kept);
+        }
+    }
+
+    /// The actors of its changes, without invalid names, which another program wrote.
+    pub(crate) fn authors(&self) -> impl Iterator<Item = Actor> {
+        let authors = self.authors.iter();
+        authors.filter_map(|(name, reason)| Some(Actor::from_trusted_name(name).ok()?.because(reason)))
+    }
+
     fn texts(&self) -> impl Iterator<Item = &Text> {
         self.base.iter().chain(&self.text)
     }

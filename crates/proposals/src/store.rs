@@ -309,7 +309,6 @@ impl<S: Store> ProposalStore<S> {
         edits: PathMapEdits<Member>,
     ) -> Result<Vec<(Id, Vec<u8>)>, StoreError> {
         let mut texts = Texts { stored: Vec::new(), of_inner: BTreeMap::new() };
-        let actor = batch.actor().map(|actor| actor.name().to_owned());
         for (path, member) in edits {
             let before = index.files.remove(&path);
             let base = match &before {
@@ -340,7 +339,9 @@ impl<S: Store> ProposalStore<S> {
                     (text, modified, entry.created.map_or(modified, millis))
                 }
             };
-            index.files.insert(path, Proposed { base, text, actor: actor.clone(), modified, created });
+            let mut edited = Proposed { base, text, modified, created, ..before.unwrap_or_default() };
+            edited.add_author(batch.actor());
+            index.files.insert(path, edited);
         }
         Ok(texts.stored)
     }

@@ -68,7 +68,7 @@ pub(crate) struct CopyArguments {
     /// redacted, conflicts, refused, unverified, unreadable and removed, and the flags dry_run and
     /// source_still_changing. A list has at most 1,000 files. The numbers more_redacted to more_removed count the
     /// others. The bytes are of copied and overwritten files. The field others is the number of other memories and
-    /// scopes near the source, or null if they cannot be listed.
+    /// scopes near the source, or null if they cannot be listed, and waiting the number of files in proposals.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -135,13 +135,13 @@ async fn copy(
     if !arguments.with_history {
         report_history(&source).await;
     }
-    report_proposals(&source).await;
+    let waiting = report_proposals(&source).await;
     let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let options = if arguments.with_history { options.with_history() } else { options };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| line.show_files(progress.files, progress.of)).await;
-    Ok(WithOthers { report: copied.map_err(Failure::other)?, others })
+    Ok(WithOthers { report: copied.map_err(Failure::other)?, others, waiting })
 }
 
 /// Returns an error if the source and the destination overlap. In this case, it creates nothing.

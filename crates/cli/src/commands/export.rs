@@ -60,7 +60,7 @@ pub(crate) struct ExportArguments {
     /// Its fields are exported, bytes, the lists refused, unreadable and removed, and kept: the reason why an existing
     /// archive was not replaced, or null. A list has at most 1,000 files. The numbers more_refused, more_unreadable and
     /// more_removed count the others. The field others is the number of other memories and scopes near the exported
-    /// one, or null if they cannot be listed.
+    /// one, or null if they cannot be listed, and waiting the number of files in proposals.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -133,7 +133,7 @@ async fn export(
     let ExportArguments { store, path, all, overwrite, .. } = arguments;
     let (memory, others) = open_source(place, arguments.at, all.all, store.options()).await?;
     report_history(&memory).await;
-    report_proposals(&memory).await;
+    let waiting = report_proposals(&memory).await;
     let export =
         if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
@@ -149,7 +149,7 @@ async fn export(
         TransferError::Reading(StoreError::NotFound { path }) => Failure::new(format!("{path} does not exist")),
         error => Failure::other(error),
     })?;
-    Ok(WithOthers { report, others })
+    Ok(WithOthers { report, others, waiting })
 }
 
 fn to_text(exported: &ExportReport) -> String {

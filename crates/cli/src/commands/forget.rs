@@ -36,10 +36,11 @@ pub(crate) fn run(arguments: &ForgetArguments) -> Result<ExitStatus, Failure> {
     }
     run_until_interrupted(CLEANUP_TIME, async {
         let mut options = arguments.store.options();
-        let Found { place, files } = named(arguments, &options).await?;
+        let Found { place, files, waiting } = named(arguments, &options).await?;
         let files =
             files.map_or_else(|| "an unknown number of files".to_owned(), |files| count(files.len() as u64, "file"));
-        let what = on_one_line(&format!("{place} with {files}")).to_string();
+        let waiting = if waiting == 0 { String::new() } else { format!(", {waiting} more in proposals") };
+        let what = on_one_line(&format!("{place} with {files}{waiting}")).to_string();
         if !(arguments.yes || confirms(&format!("forget {what} and its history")).await?) {
             eprint("nothing was removed");
             return Ok(ExitStatus::Problem);

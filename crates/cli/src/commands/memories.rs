@@ -12,13 +12,13 @@ use crate::options::StoreArgument;
 use crate::places::{Found, find};
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::terminal::output::{rfc3339, to_json, write_text};
+use crate::terminal::output::{count, rfc3339, to_json, write_text};
 
 #[derive(Args, Debug)]
 pub(crate) struct MemoriesArguments {
     /// Print a line of JSON for each memory
     ///
-    /// Its fields are store, scope, files, bytes and modified. Each but the first may be null.
+    /// Its fields are store, scope, files, bytes, modified and waiting (the number of files in proposals).
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -41,6 +41,9 @@ pub(crate) fn run(arguments: &MemoriesArguments) -> Result<ExitStatus, Failure> 
             let modified = printed.modified.as_deref().unwrap_or("-");
             let place = on_one_line(&found.place.to_string()).to_string();
             output.extend(format!("{files:>8} {:>12}  {modified:<20}  {place}", number(printed.bytes)).bytes());
+            if printed.waiting > 0 {
+                output.extend(format!(" ({} in proposals)", count(printed.waiting as u64, "file")).bytes());
+            }
         }
         output.push(b'\n');
     }
@@ -58,10 +61,11 @@ struct Printed<'a> {
     files: Option<usize>,
     bytes: Option<u64>,
     modified: Option<String>,
+    waiting: usize,
 }
 
 impl<'a> Printed<'a> {
-    fn of(Found { place, files }: &'a Found) -> Self {
+    fn of(Found { place, files, waiting }: &'a Found) -> Self {
         let modified = files.iter().flatten().filter_map(|file| file.modified).max();
         Self {
             store: place.url.to_string(),
@@ -69,6 +73,7 @@ impl<'a> Printed<'a> {
             files: files.as_ref().map(Vec::len),
             bytes: files.as_ref().map(|files| files.iter().map(|file| file.size).sum()),
             modified: modified.and_then(rfc3339),
+            waiting: *waiting,
         }
     }
 }

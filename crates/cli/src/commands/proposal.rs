@@ -5,15 +5,15 @@ use std::io;
 
 use clap::{Args, Subcommand, ValueHint};
 use memory_tool::history::{FileDiff, Id};
-use memory_tool::proposals::{Outcome, Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
+use memory_tool::proposals::{Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
 use memory_tool::store::StorePath;
-use memory_tool::{Memory, MemoryPath, Store};
+use memory_tool::{Actor, Memory, MemoryPath, Store};
 use serde_json::json;
 use std::sync::Arc;
 
 use crate::commands::edit;
 use crate::commands::proposals::IN_A_PROPOSAL;
-use crate::differences::diff_text;
+use crate::differences::{colored, diff_text};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::files::{Stop, eprint, perform};
@@ -22,7 +22,7 @@ use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::output::{count, rfc3339, to_json, write_line, write_report};
-use crate::terminal::pager::Pager;
+use crate::terminal::pager::{Colors, Pager};
 
 #[derive(Args, Debug)]
 pub(crate) struct ProposalArguments {
@@ -49,7 +49,7 @@ pub(crate) struct ProposedFiles {
     /// The proposal
     pub(crate) name: ProposalName,
 
-    /// Only these files
+    /// Only these files, and those below these directories
     #[arg(value_name = "PATH", value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) paths: Vec<MemoryPath>,
 }
@@ -70,8 +70,8 @@ pub(crate) struct ShowProposalArguments {
 
     /// Print JSON, one value per line
     ///
-    /// Its fields are path, actor, modified, outcome (taken, merged or conflict), from (of a renamed file), parts and
-    /// revision (of the proposal).
+    /// Its fields are path, authors, reason, modified, outcome (clean, merged or conflict), from (of a renamed file),
+    /// parts and revision (of the proposal).
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -137,10 +137,10 @@ fn show(arguments: &ShowProposalArguments) -> Result<ExitStatus, Failure> {
         let proposal = proposals(&memory)?.get(&arguments.files.name).await?;
         let pager = if arguments.json { None } else { Some(Pager::start()) };
         let mut text = String::new();
-        for path in arguments.files.chosen(&proposal) {
-            let change = proposal.change(&path).ok_or(ProposalError::NotProposed { path })?;
+        let files = arguments.files.of(&proposal)?;
+        for change in files.iter().filter_map(|path| proposal.change(path)) {
             match &pager {
-                Some(pager) => text += &in_words(change, pager),
+                Some(pager) => text += &in_words(change, pager.colors),
                 None => _ = write_line(&mut io::stdout().lock(), in_json(&proposal, change)?)?,
             }
         }
@@ -157,7 +157,7 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
         if arguments.files.paths.is_empty() && arguments.looked_at.revision.is_none() {
             refuse_much(&proposals, &proposal).await?;
         }
-        let paths = arguments.files.chosen(&proposal);
+        let paths = arguments.files.of(&proposal)?;
         let parts: BTreeSet<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
         let selection = match (paths.as_slice(), parts.is_empty()) {
             (paths, true) => paths.iter().cloned().fold(Selection::new(), Selection::file),
@@ -169,7 +169,8 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
             show_conflicts(&proposal, paths)?;
         }
         taken?;
-        report("took", paths.len(), parts.len())
+        report("took", paths.len(), parts.len())?;
+        report_rest(&proposals, &proposal.name).await
     })
 }
 
@@ -191,12 +192,14 @@ fn drop_changes(arguments: &DropArguments) -> Result<ExitStatus, Failure> {
                 eprint("dropped a damaged proposal");
                 return Ok(ExitStatus::Success);
             };
-            return report("dropped", files, 0);
+            report("dropped", files, 0)?;
+            return Ok(ExitStatus::Success);
         }
         let proposal = arguments.looked_at.check(proposals.get(name).await?)?;
-        let paths = arguments.files.chosen(&proposal);
+        let paths = arguments.files.of(&proposal)?;
         proposals.drop(&proposal, &paths).await?;
-        report("dropped", paths.len(), 0)
+        report("dropped", paths.len(), 0)?;
+        report_rest(&proposals, name).await
     })
 }
 
@@ -213,18 +216,31 @@ impl LookedAt {
 
 impl ProposedFiles {
     /// The files that were named, or all.
-    fn chosen(&self, proposal: &Proposal) -> Vec<StorePath> {
+    fn of(&self, proposal: &Proposal) -> Result<Vec<StorePath>, ProposalError> {
         let named: Vec<_> = self.paths.iter().map(StorePath::from).collect();
-        if named.is_empty() { proposal.paths().cloned().collect() } else { named }
+        proposal.files_at(&named)
     }
 }
 
-fn report(done: &str, files: usize, parts: usize) -> Result<ExitStatus, Stop> {
+fn report(done: &str, files: usize, parts: usize) -> Result<(), Stop> {
     let changed = match parts as u64 {
         0 => format!("the changes of {}", count(files as u64, "file")),
         parts => count(parts, "part"),
     };
-    write_report(false, &(), || format!("{done} {changed}"))?;
+    Ok(write_report(false, &(), || format!("{done} {changed}"))?)
+}
+
+/// Prints how much still waits.
+async fn report_rest(proposals: &Proposals<Arc<dyn Store>>, name: &ProposalName) -> Result<ExitStatus, Stop> {
+    match proposals.get(name).await {
+        Ok(rest) => {
+            let waits = if rest.changes.len() == 1 { "waits" } else { "wait" };
+            let files = count(rest.changes.len() as u64, "file");
+            write_report(false, &(), || format!("{files} still {waits}"))?;
+        }
+        Err(ProposalError::NotFound { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
     Ok(ExitStatus::Success)
 }
 
@@ -237,21 +253,13 @@ impl From<ProposalError> for Stop {
     }
 }
 
-/// Whether a change can be taken, in one word.
-fn outcome(change: &ProposedChange) -> &'static str {
-    match change.outcome() {
-        Outcome::Conflict => "conflict",
-        Outcome::Content(_) if change.is_outdated() => "merged",
-        Outcome::Content(_) => "taken",
-    }
-}
-
 fn in_json(proposal: &Proposal, change: &ProposedChange) -> Result<Vec<u8>, Failure> {
     let json = json!({
         "path": change.path.as_str(),
-        "actor": change.actor,
+        "authors": change.authors.iter().map(Actor::name).collect::<Vec<_>>(),
+        "reason": change.reason(),
         "modified": rfc3339(change.modified),
-        "outcome": outcome(change),
+        "outcome": change.effect(),
         "from": change.renamed_from.as_ref().map(StorePath::as_str),
         "parts": change.parts(),
         "revision": proposal.revision,
@@ -259,16 +267,20 @@ fn in_json(proposal: &Proposal, change: &ProposedChange) -> Result<Vec<u8>, Fail
     to_json(&io::stdout(), &json)
 }
 
-fn in_words(change: &ProposedChange, pager: &Pager) -> String {
-    let path = on_one_line(change.path.as_str());
-    let mut text = match &change.renamed_from {
-        Some(from) => format!("{path}, renamed from {}", on_one_line(from.as_str())),
-        None => path.to_string(),
-    };
-    let actor = change.actor.iter().map(|actor| format!(" by {}", on_one_line(actor)));
-    text += &actor.collect::<String>();
-    text += match outcome(change) {
-        "conflict" => "\nThe memory was changed at the same lines: edit the proposal before you take this file.\n",
+fn in_words(change: &ProposedChange, colors: Colors) -> String {
+    let mut text = on_one_line(change.path.as_str()).to_string();
+    if let Some(from) = &change.renamed_from {
+        text += &format!(", renamed from {}", on_one_line(from.as_str()));
+    }
+    let authors: Vec<_> = change.authors.iter().map(Actor::name).collect();
+    if !authors.is_empty() {
+        text += &format!(" by {}", on_one_line(&authors.join(", ")));
+    }
+    if let Some(reason) = change.reason() {
+        text += &format!(" ({})", on_one_line(&reason));
+    }
+    text += match change.effect() {
+        "conflict" => "\nThe memory was changed at the same lines: edit the proposal before you take them.\n",
         "merged" => "\nLater changes of the memory stay when this file is taken.\n",
         _ => "\n",
     };
@@ -277,10 +289,11 @@ fn in_words(change: &ProposedChange, pager: &Pager) -> String {
     }
     let parts = change.parts();
     if parts.len() == 1 {
-        return text + &diff_text(pager.colors, &change.diff()) + "\n";
+        return text + &diff_text(colors, &change.diff()) + "\n";
     }
     for (number, part) in parts.iter().enumerate() {
-        text += &format!("part {}:\n{part}", number + 1);
+        let conflict = if change.is_in_conflict(number) { ", which conflicts" } else { "" };
+        text += &format!("part {}{conflict}:\n{}", number + 1, colored(colors, part));
     }
     text + "\n"
 }

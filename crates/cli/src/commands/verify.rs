@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
             report.problems.extend(lost);
             Ok::<_, Failure>((report, others))
         })?;
-        let printed = Named { memory, report: WithOthers { report: &report, others } };
+        let printed = Named { memory, report: WithOthers { report: &report, others, waiting: None } };
         write_report(*json, &printed, || to_text(&report))?;
         Ok(ExitStatus::of(report.problems.is_empty()))
     })

@@ -119,7 +119,7 @@ pub(crate) struct Policies {
 
     /// Let texts count at once unless more than LINES lines change
     ///
-    /// Removed and renamed files wait.
+    /// The lines are of one command. Removed and renamed files wait.
     #[arg(long, value_name = "LINES", requires = "propose", value_parser = clap::value_parser!(u32).range(1..))]
     propose_over: Option<u32>,
 

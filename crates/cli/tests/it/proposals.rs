@@ -38,7 +38,7 @@ fn a_person_takes_edits_and_drops_changes() {
 
         assert_eq!(
             store.run(&["proposal", "take", "nightly", "a", "--reason", "good", "--actor", "ada"]),
-            "took the changes of 1 file\n"
+            "took the changes of 1 file\n2 files still wait\n"
         );
         let log = entries(&store.run(&["log", "-n", "1", "--json"]));
         assert_eq!(
@@ -69,7 +69,7 @@ fn a_revision_is_decided_as_it_was_shown() {
         let decide = ["proposal", action, "nightly", "--revision", revision];
         let (status, _, errors) = outcome(&mut store.command(&decide));
         assert_eq!(status, Some(1));
-        assert!(errors.contains("the proposal was changed at the same time; look at it again"), "{errors}");
+        assert!(errors.contains("the proposal was changed after it was shown; look at it again"), "{errors}");
     }
     let shown = store.run(&["proposal", "show", "nightly"]);
     let revision = shown.trim_end().rsplit(' ').next().unwrap();
@@ -106,11 +106,14 @@ fn rules_decide_what_waits_and_copies_leave_it_out() {
         assert_eq!(store.run(&["ls"]), "a\nscratch/\n");
         assert_eq!(store.run(&["cat", "a"]), "one\n2\n3\n");
         let target = store.place.outside("exported").display().to_string();
-        let (status, _, errors) = outcome(&mut store.command(&["export", &target]));
+        let (status, report, errors) = outcome(&mut store.command(&["export", &target, "--json"]));
         assert_eq!(
             (status, errors.as_str()),
             (Some(0), "memory-tool: the proposal nightly is not included (1 file)\n")
         );
+        assert_eq!(entries(&report)[0]["waiting"], 1);
+        assert!(store.run(&["memories"]).ends_with(" (1 file in proposals)\n"));
+        assert_eq!(entries(&store.run(&["memories", "--json"]))[0]["waiting"], 1);
     }
 }
 
@@ -146,7 +149,7 @@ fn changes_of_the_same_lines_are_shown_and_nothing_is_taken() {
     assert_eq!(store.run(&["cat", "b"]), "uno\n2\nthree\n");
     let shown = entries(&store.run(&["proposal", "show", "nightly", "--json"]));
     let outcomes: Vec<_> = shown.iter().map(|change| json!([change["path"], change["outcome"]])).collect();
-    assert_eq!(outcomes, [json!(["/memories/a", "conflict"]), json!(["/memories/c", "taken"])]);
+    assert_eq!(outcomes, [json!(["/memories/a", "conflict"]), json!(["/memories/c", "clean"])]);
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
         store.run(&["str_replace", "/memories/a", "--old-str", old, "--new-str", new, "--propose", "x"]);
     }
     assert!(store.run(&["proposal", "show", "x"]).contains("part 2:\n@@ "));
-    assert_eq!(store.run(&["proposal", "take", "x", "a", "--part", "2"]), "took 1 part\n");
+    assert_eq!(store.run(&["proposal", "take", "x", "a", "--part", "2"]), "took 1 part\n1 file still waits\n");
     assert_eq!(store.run(&["cat", "a"]), lines.replace("\n18\n", "\nlast\n"));
     let refused = |words: &[&str]| outcome(&mut store.command(words)).2;
     assert_eq!(refused(&["proposal", "show", "y"]), "memory-tool: there is no proposal y\n");

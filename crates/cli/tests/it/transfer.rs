@@ -175,7 +175,7 @@ fn existing_files_are_kept_unless_overwrite_is_given() {
         "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
         "unverified": [], "more_redacted": 0, "more_conflicts": 0, "more_refused": 0, "more_unverified": 0,
         "only_in_destination": 3, "unreadable": [], "more_unreadable": 0, "removed": [], "more_removed": 0,
-        "source_still_changing": false, "others": 0, "entries": 0,
+        "source_still_changing": false, "others": 0, "entries": 0, "waiting": 0,
     });
     assert_eq!((status, found), (Some(1), expected));
     let mut after = before;

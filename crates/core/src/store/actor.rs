@@ -1,5 +1,6 @@
 //! [`Actor`]: the user, service or job that makes a change.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -79,6 +80,12 @@ impl Actor {
     /// The reason, if there is one.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
+    }
+
+    /// The different reasons of several actors in one line.
+    pub fn reasons<'a>(actors: impl IntoIterator<Item = &'a Self>) -> Option<String> {
+        let reasons: BTreeSet<_> = actors.into_iter().filter_map(Self::reason).collect();
+        (!reasons.is_empty()).then(|| reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).

@@ -38,7 +38,7 @@ pub struct Batch {
     changed_paths: BTreeSet<StorePath>,
     actor: Option<Actor>,
     command: Option<&'static str>,
-    authors: Vec<String>,
+    authors: Vec<Actor>,
     error: Option<InvalidBatch>,
 }
 
@@ -141,14 +141,19 @@ impl Batch {
     }
 
     /// Names the actors who wrote the changes, if the actor of the batch only agrees to them.
-    pub fn written_by(mut self, authors: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.authors = authors.into_iter().map(Into::into).collect();
+    pub fn written_by(mut self, authors: impl IntoIterator<Item = Actor>) -> Self {
+        self.authors = authors.into_iter().collect();
         self
     }
 
-    /// The names of the actors who wrote the changes. Empty if the actor of the batch wrote them.
-    pub fn authors(&self) -> &[String] {
+    /// The actors who wrote the changes. Empty if the actor of the batch wrote them.
+    pub fn authors(&self) -> &[Actor] {
         &self.authors
+    }
+
+    /// The reason of the actor, or else those of the authors.
+    pub fn reason(&self) -> Option<String> {
+        self.actor.as_ref().and_then(Actor::reason).map(str::to_owned).or_else(|| Actor::reasons(&self.authors))
     }
 
     /// The actor of the changes, if it is known.

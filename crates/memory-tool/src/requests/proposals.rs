@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{MemoryPath, Store, StoreError, StorePath};
+use memory_tool_core::{Actor, MemoryPath, Store, StoreError, StorePath};
 use memory_tool_history::Id;
-use memory_tool_proposals::{Outcome, Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
+use memory_tool_proposals::{Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ pub enum ProposalRequest {
     List {},
     /// [`Proposals::get`].
     Get { name: ProposalName },
-    /// [`Proposals::take`] of files, or of all.
+    /// [`Proposals::take`] of files and directories, or of all.
     Take {
         name: ProposalName,
         paths: Option<Vec<String>>,
@@ -33,7 +33,7 @@ pub enum ProposalRequest {
     },
     /// [`Proposals::edit`].
     Edit { name: ProposalName, path: String, text: String, revision: Option<Id> },
-    /// [`Proposals::drop`] of files, or of all.
+    /// [`Proposals::drop`] of files and directories, or of all.
     Drop { name: ProposalName, paths: Option<Vec<String>>, revision: Option<Id> },
 }
 
@@ -63,7 +63,7 @@ impl ProposalRequest {
                     }
                     Selection::all(&proposal)
                 } else {
-                    paths_of(paths.unwrap_or_default())?.into_iter().fold(Selection::new(), Selection::file)
+                    files_at(&proposal, paths)?.into_iter().fold(Selection::new(), Selection::file)
                 };
                 let add = |selection: Result<Selection, StoreError>, (path, parts): (String, _)| {
                     Ok(selection?.parts(parse(&path)?, parts))
@@ -77,9 +77,9 @@ impl ProposalRequest {
             Self::Drop { name, paths: None, revision: None } => _ = proposals.clear(&name).await?,
             Self::Drop { name, paths, revision } => {
                 let proposal = current(&proposals, &name, revision).await?;
-                let paths = paths.map(paths_of).transpose()?;
-                let paths = paths.unwrap_or_else(|| proposal.paths().cloned().collect());
-                proposals.drop(&proposal, &paths).await?;
+                let all = || proposal.paths().cloned().collect();
+                let files = if paths.is_none() { all() } else { files_at(&proposal, paths)? };
+                proposals.drop(&proposal, &files).await?;
             }
         }
         Ok(requests::Outcome::Done)
@@ -108,16 +108,12 @@ fn in_data(proposal: &Proposal) -> Value {
 
 fn change_in_data(change: &ProposedChange) -> Value {
     let text = |content: &Option<Vec<u8>>| content.as_ref().and_then(|content| String::from_utf8(content.clone()).ok());
-    let outcome = match change.outcome() {
-        Outcome::Conflict => "conflict",
-        Outcome::Content(_) if change.is_outdated() => "merged",
-        Outcome::Content(_) => "taken",
-    };
+    let authors: Vec<_> = change.authors.iter().map(Actor::name).collect();
     json!({
         "path": change.path.as_str(),
         "before": text(&change.before), "after": text(&change.after), "present": text(&change.present),
         "renamed_from": change.renamed_from.as_ref().map(StorePath::as_str),
-        "actor": change.actor, "modified": millis(change.modified), "outcome": outcome,
+        "authors": authors, "reason": change.reason(), "modified": millis(change.modified), "outcome": change.effect(),
         "diff": change.diff().unified(), "parts": change.parts(),
     })
 }
@@ -126,8 +122,10 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn paths_of(paths: Vec<String>) -> Result<Vec<StorePath>, StoreError> {
-    paths.iter().map(|path| parse(path)).collect()
+/// The files of a proposal at these paths.
+fn files_at(proposal: &Proposal, paths: Option<Vec<String>>) -> Result<Vec<StorePath>, ProposalError> {
+    let paths: Vec<_> = paths.iter().flatten().map(|path| parse(path)).collect::<Result<_, _>>()?;
+    if paths.is_empty() { Ok(Vec::new()) } else { proposal.files_at(&paths) }
 }
 
 fn parse(path: &str) -> Result<StorePath, StoreError> {

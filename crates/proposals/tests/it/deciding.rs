@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, InMemoryStore, Node, Precondition, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
+    Actor, Batch, Change, FileEntry, InMemoryStore, Node, Precondition, Quota, ReadOptions, Store, StoreError,
+    StoreExt as _, StorePath,
 };
-use memory_tool_history::HistoryStore;
+use memory_tool_history::{Entry, HistoryStore, LogFilter};
 use memory_tool_proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, Rules, Selection,
     WaitingLimits,
@@ -180,11 +181,47 @@ async fn later_changes_of_the_memory_stay_or_nothing_is_taken() {
     let ada = Actor::from_trusted_name("ada").unwrap();
     let proposal = memory.get().await;
     memory.proposals.edit(&proposal, &path("b"), "uno\n", Some(&ada)).await.unwrap();
-    assert_eq!(memory.get().await.actors(), ["ada"]);
+    assert_eq!(memory.get().await.change(&path("b")).unwrap().authors, [ada]);
     let again = memory.proposals.edit(&proposal, &path("b"), "dos\n", None).await;
     assert!(matches!(again, Err(ProposalError::Changed)), "{again:?}");
     memory.take_all().await.unwrap();
     assert_eq!(memory.records().await, 0);
+}
+
+/// A store that does not distinguish upper and lower case in a batch, as a disk can be.
+#[derive(Debug)]
+struct FoldingStore(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for FoldingStore {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.0.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        for change in batch.changes() {
+            let Change::Write { path, .. } = change else { continue };
+            let is_other =
+                |file: &FileEntry| file.path != *path && file.path.as_str().eq_ignore_ascii_case(path.as_str());
+            if let Some(file) = self.0.list("/memories").await?.into_iter().find(is_other) {
+                return Err(StoreError::AlreadyExists { path: file.path });
+            }
+        }
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_the_disk_has_in_other_letters_is_named() {
+    let memory = Memory::with(&[("notes", "1")]).await;
+    memory.session.write(path("NOTES"), "2").await.unwrap();
+    memory.session.write(path("b"), "2").await.unwrap();
+    let proposals = Proposals::new(FoldingStore(Arc::clone(&memory.store)));
+    let proposal = memory.get().await;
+    let refused = proposals.take(&proposal, &Selection::all(&proposal)).await.unwrap_err();
+    assert!(matches!(refused, ProposalError::Store(StoreError::AlreadyExists { .. })), "{refused:?}");
+    assert_eq!(files(&memory.store).await, listed(&[("notes", "1")]));
+    proposals.take(&proposal, &files_of(&["b"])).await.unwrap();
 }
 
 /// A store whose file `a` another program changes right before the first batch that takes something.
@@ -473,12 +510,59 @@ impl Store for ByActor {
 }
 
 #[tokio::test]
-async fn records_of_proposals_are_not_changed_by_others_and_actors_are_known() {
+async fn who_wrote_and_who_agreed_is_kept_with_the_reasons() {
+    let store = Arc::new(HistoryStore::new(InMemoryStore::new()));
+    let (history, session) = (store.history(), ProposalStore::new(Arc::clone(&store), name()));
+    let by = |name: &str| Actor::from_trusted_name(name).unwrap();
+    let agent = by("agent").because("asked for");
+    session.apply(Batch::new().by(agent.clone()).write(path("a"), "1")).await.unwrap();
+    session.apply(Batch::new().by(by("agent")).write(path("a"), "2")).await.unwrap();
+    session.apply(Batch::new().by(by("other").because("found")).write(path("b"), "2")).await.unwrap();
+    let proposals = |actor| Proposals::new(ByActor(Arc::clone(&store), actor));
+    let proposal = proposals(by("ada")).get(&name()).await.unwrap();
+    proposals(by("ada")).edit(&proposal, &path("a"), "3", Some(&by("ada"))).await.unwrap();
+    let proposal = proposals(by("ada")).get(&name()).await.unwrap();
+    assert_eq!(proposal.change(&path("a")).unwrap().authors, [by("ada"), agent]);
+    proposals(by("bob")).take(&proposal, &files_of(&["a"])).await.unwrap();
+    let proposal = proposals(by("bob")).get(&name()).await.unwrap();
+    proposals(by("bob").because("good")).take(&proposal, &files_of(&["b"])).await.unwrap();
+    let kept = |entry: Entry| (entry.actor, entry.authors, entry.reason);
+    let some = |text: &str| Some(text.to_owned());
+    let entries = [history.entry(1).await.unwrap(), history.entry(2).await.unwrap()];
+    let [first, second] = entries.map(kept);
+    assert_eq!(first, (some("bob"), vec!["ada".to_owned(), "agent".to_owned()], some("asked for")));
+    assert_eq!(second, (some("bob"), vec!["other".to_owned()], some("good")));
+    for (actor, expected) in [("bob", &[2, 1][..]), ("agent", &[1]), ("other", &[2]), ("eve", &[])] {
+        let found = history.entries(&LogFilter::new().actor(actor)).await.unwrap();
+        assert_eq!(found.iter().map(|entry| entry.number).collect::<Vec<_>>(), expected, "{actor}");
+    }
+}
+
+#[tokio::test]
+async fn parts_without_a_conflict_are_taken() {
+    let lines = |first: &str, last: &str| format!("{first}\n{}{last}\n", "same\n".repeat(20));
+    let memory = Memory::with(&[("d/a", &lines("1", "2")), ("d/b", "1\n"), ("e", "1\n")]).await;
+    memory.session.write(path("d/a"), lines("one", "two")).await.unwrap();
+    memory.session.write(path("d/b"), "2\n").await.unwrap();
+    memory.session.write(path("e"), "2\n").await.unwrap();
+    memory.store.write(path("d/a"), lines("uno", "2")).await.unwrap();
+    let proposal = memory.get().await;
+    let change = proposal.change(&path("d/a")).unwrap();
+    assert_eq!([change.is_in_conflict(0), change.is_in_conflict(1)], [true, false]);
+    assert_eq!(proposal.files_at(&[path("d")]).unwrap(), [path("d/a"), path("d/b")]);
+    assert_eq!(proposal.files_at(&[]).unwrap().len(), 3);
+    let none = proposal.files_at(&[path("e"), path("f")]);
+    assert!(matches!(none, Err(ProposalError::NotProposed { path: none }) if none == path("f")));
+    memory.proposals.take(&proposal, &Selection::new().parts(path("d/a"), [1])).await.unwrap();
+    assert_eq!(memory.store.read_to_string(path("d/a")).await.unwrap(), lines("uno", "two"));
+    assert_eq!(memory.get().await.change(&path("d/a")).unwrap().outcome(), Outcome::Conflict);
+}
+
+#[tokio::test]
+async fn records_of_proposals_are_not_changed_by_others() {
     let memory = Memory::with(&[("a", "1")]).await;
-    let by = |actor: &str| Batch::new().by(Actor::from_trusted_name(actor).unwrap());
-    memory.session.apply(by("agent").write(path("a"), "2")).await.unwrap();
-    memory.session.apply(by("ada").write(path("b"), "2")).await.unwrap();
-    assert_eq!(memory.get().await.actors(), ["ada", "agent"]);
+    memory.session.write(path("a"), "2").await.unwrap();
+    memory.session.write(path("b"), "2").await.unwrap();
     for record in ["/records", "/records/proposals", "/records/proposals/nightly/index"] {
         let refused = memory.session.apply(Batch::new().remove(record.parse::<StorePath>().unwrap())).await;
         assert!(matches!(refused, Err(StoreError::Refused { .. })), "{record}: {refused:?}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Engine, InMemoryStore, MemoryTool as _, Store, StorePath};
 use memory_tool_history::HistoryStore;
 use memory_tool_local::LocalStore;
@@ -14,6 +15,7 @@ use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::linearizability::workload::{command, generate, start};
 use memory_tool_test_fixtures::linearizability::{Call, batch_of, check_log, check_order, files_of, line_of};
+use object_store::memory::InMemory;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
@@ -85,13 +87,18 @@ async fn sessions_of_a_proposal_have_one_order() {
         decisions += check(vec![in_memory; SESSIONS + 1], rules.clone()).await;
 
         let directory = tempfile::tempdir().unwrap();
-        let (mut local, mut sqlite) = (Vec::<Arc<dyn Store>>::new(), Vec::<Arc<dyn Store>>::new());
+        let bucket = Arc::new(InMemory::new());
+        let [mut local, mut sqlite, mut buckets] = [const { Vec::<Arc<dyn Store>>::new() }; 3];
         for _ in 0..=SESSIONS {
             local.push(Arc::new(HistoryStore::new(LocalStore::open(directory.path().join("disk")).await.unwrap())));
             let database = SqliteStore::open(directory.path().join("memory.db")).await.unwrap();
             sqlite.push(Arc::new(HistoryStore::new(database)));
+            let in_bucket = BucketStore::open(bucket.clone(), "memory".into()).await.unwrap();
+            buckets.push(Arc::new(HistoryStore::new(in_bucket)));
         }
-        decisions += check(local, rules.clone()).await + check(sqlite, rules).await;
+        for stores in [local, sqlite, buckets] {
+            decisions += check(stores, rules.clone()).await;
+        }
     }
     assert!(decisions > 0);
 }

@@ -41,10 +41,13 @@ class ProposedChange:
     """The text in the memory now."""
     renamed_from: Optional[str]
     """The file from which this one was renamed without a change."""
-    actor: Optional[str]
+    authors: Sequence[str]
+    """The actors of its changes."""
+    reason: Optional[str]
+    """The reasons that they gave."""
     modified: datetime
     outcome: str
-    """The effect of taking it: `"taken"`, `"merged"` with later changes of the memory, or `"conflict"`."""
+    """The effect of taking it: `"clean"`, `"merged"` with later changes of the memory, or `"conflict"`."""
     diff: str
     """The change in the unified format."""
     parts: Sequence[str]
@@ -84,7 +87,7 @@ class Proposals:
         parts: Optional[Mapping[str, Sequence[int]]] = None,
         revision: Optional[str] = None,
     ) -> None:
-        """Takes the changes of these files into the memory, and these parts of others. By default, it takes all. The
+        """Takes the changes at these paths into the memory, and these parts of others. By default, it takes all. The
         proposal keeps the rest. Raises `ProposalError` if the memory changed the same lines, and takes nothing then."""
         parts = parts and {path: [*numbers] for path, numbers in parts.items()}
         self._perform(_request("take", name=name, paths=_listed(paths), parts=parts, revision=revision))
@@ -94,7 +97,7 @@ class Proposals:
         self._perform(_request("edit", name=name, path=path, text=text, revision=revision))
 
     def drop(self, name: str, paths: Optional[Sequence[str]] = None, *, revision: Optional[str] = None) -> None:
-        """Drops the changes of these files. By default, it drops all."""
+        """Drops the changes at these paths. By default, it drops all."""
         self._perform(_request("drop", name=name, paths=_listed(paths), revision=revision))
 
 
@@ -120,7 +123,7 @@ class AsyncProposals:
         parts: Optional[Mapping[str, Sequence[int]]] = None,
         revision: Optional[str] = None,
     ) -> None:
-        """Takes the changes of these files into the memory, and these parts of others. By default, it takes all. The
+        """Takes the changes at these paths into the memory, and these parts of others. By default, it takes all. The
         proposal keeps the rest. Raises `ProposalError` if the memory changed the same lines, and takes nothing then."""
         parts = parts and {path: [*numbers] for path, numbers in parts.items()}
         await self._perform(_request("take", name=name, paths=_listed(paths), parts=parts, revision=revision))
@@ -130,7 +133,7 @@ class AsyncProposals:
         await self._perform(_request("edit", name=name, path=path, text=text, revision=revision))
 
     async def drop(self, name: str, paths: Optional[Sequence[str]] = None, *, revision: Optional[str] = None) -> None:
-        """Drops the changes of these files. By default, it drops all."""
+        """Drops the changes at these paths. By default, it drops all."""
         await self._perform(_request("drop", name=name, paths=_listed(paths), revision=revision))
 
 

@@ -133,6 +133,8 @@ async fn a_damaged_proposal_is_listed_and_dropped() {
     damaged.pop();
     of_person.store().apply(Batch::new().write(index, damaged)).await.unwrap();
     assert!(browser.get("/memory/alice").await.text.contains("A change waits"));
+    let start = browser.get("/").await.text;
+    assert!(start.contains("<a href=\"/memory/alice/proposals\">a change waits</a>"), "{start}");
     let listed = browser.get("/memory/alice/proposals").await;
     assert!(listed.text.contains("It is damaged") && listed.text.contains("Drop nightly"), "{}", listed.text);
     assert_eq!(clear().await.status, 303);

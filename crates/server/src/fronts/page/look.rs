@@ -112,6 +112,8 @@ struct Row {
     files: u64,
     bytes: u64,
     modified: Option<SystemTime>,
+    /// The files whose changes wait, of a memory.
+    waiting: usize,
 }
 
 impl Directory {
@@ -190,7 +192,8 @@ pub(super) async fn memories(
 async fn memory_row(app: &PageState, visitor: &Visitor, name: MemoryName) -> Option<Row> {
     let visited = VisitedMemory::enter(app, visitor, name.as_str(), Right::Read, Purpose::Look).await.ok()?;
     let files = visited.visit.memory.list(MemoryPath::root()).await.map_err(ApiError::from).ok()?;
-    Some(Row::of(name.to_string(), visible(name.as_str()), true, &files))
+    let waiting = proposals::waiting(&visited).await.ok()?;
+    Some(Row { waiting, ..Row::of(name.to_string(), visible(name.as_str()), true, &files) })
 }
 
 /// The names of the memories that the visitor may read, after a name.
@@ -214,7 +217,7 @@ impl Row {
             modified = modified.max(file.modified);
             is_damaged |= file.is_damaged;
         }
-        Self { to, name, is_directory, is_damaged, files: count, bytes, modified }
+        Self { to, name, is_directory, is_damaged, files: count, bytes, modified, waiting: 0 }
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Redirect};
-use memory_tool::Store;
+
 use memory_tool::history::Digest;
 use memory_tool::proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalSummary, Proposals, ProposedChange, Selection,
     WaitingLimits,
 };
+use memory_tool::{Actor, Store};
 use serde::Deserialize;
 
 use super::diff::{Differ, Line};
@@ -63,15 +64,21 @@ struct Change {
     name: String,
     /// The kind of the change in words.
     kind: String,
-    actor: String,
+    authors: String,
+    reason: String,
     time: Time,
     /// Whether later changes of the memory are in other lines.
     is_merged: bool,
     /// The later changes of the memory, if they are in the same lines.
     theirs: Option<Vec<Line>>,
-    /// The lines of each part that can be taken.
-    parts: Vec<Vec<Line>>,
+    parts: Vec<Part>,
     is_text: bool,
+}
+
+/// A part that can be taken.
+struct Part {
+    lines: Vec<Line>,
+    is_in_conflict: bool,
 }
 
 #[derive(Template)]
@@ -109,21 +116,24 @@ impl Change {
             (Some(before), Some(after)) if change.renamed_from.is_none() => differ.parts(&before, &after),
             _ => Vec::new(),
         };
+        // Long differences are coarse, so that their parts are others.
+        let parts =
+            if parts.len() == change.parts().len() { parts } else { vec![parts.into_iter().flatten().collect()] };
+        let has_parts = parts.len() > 1;
+        let part = |(number, lines)| Part { lines, is_in_conflict: has_parts && change.is_in_conflict(number) };
+        let parts = parts.into_iter().enumerate().map(part).collect();
+        let authors: Vec<_> = change.authors.iter().map(Actor::name).collect();
         Self {
             index,
             path: change.path.to_string(),
             name: visible(short(change.path.as_str())),
             kind,
-            actor: visible(change.actor.as_deref().unwrap_or("unknown")),
+            authors: if authors.is_empty() { "unknown".to_owned() } else { visible(&authors.join(", ")) },
+            reason: visible(&change.reason().unwrap_or_default()),
             time: Time::of(change.modified),
             is_merged: change.is_outdated() && !is_conflict,
             theirs,
-            // Long differences are coarse, so that their parts are others.
-            parts: if parts.len() == change.parts().len() {
-                parts
-            } else {
-                vec![parts.into_iter().flatten().collect()]
-            },
+            parts,
             is_text,
         }
     }
@@ -134,10 +144,9 @@ pub(super) fn of(visited: &VisitedMemory) -> Result<Proposals<Arc<dyn Store>>, A
     visited.visit.memory.proposals().ok_or_else(|| ApiError::not_found("a session of a proposal does not decide"))
 }
 
-/// The number of files that wait, at least one for each proposal. An error does not hide the memory.
+/// The number of files that wait. An error does not hide the memory.
 pub(super) async fn waiting(visited: &VisitedMemory) -> Result<usize, ApiError> {
-    let listed = of(visited)?.list().await.unwrap_or_default();
-    Ok(listed.iter().map(|proposal| proposal.files.max(1)).sum())
+    Ok(of(visited)?.waiting().await.unwrap_or_default())
 }
 
 pub(super) async fn list(visited: VisitedMemory) -> Page {
@@ -188,10 +197,10 @@ pub(super) async fn show(visited: VisitedMemory, Path((_, name)): Path<(String, 
     page(&visited, proposal, String::new()).await
 }
 
-/// A part of a file: both numbers of its box.
-struct Part(usize, usize);
+/// A ticked part: both numbers of its box.
+struct Ticked(usize, usize);
 
-impl std::str::FromStr for Part {
+impl std::str::FromStr for Ticked {
     type Err = std::num::ParseIntError;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
@@ -229,7 +238,7 @@ pub(super) async fn decide(
     }
     let change = |index: usize| proposal.changes.get(index).filter(|_| index < SHOWN);
     let mut selection = Selection::new();
-    for Part(file, part) in form.ticked("part-") {
+    for Ticked(file, part) in form.ticked("part-") {
         if let Some(change) = change(file) {
             selection = selection.part(change.path.clone(), part);
         }
