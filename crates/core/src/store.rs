@@ -212,6 +212,11 @@ impl ReadOptions {
         self
     }
 
+    /// Requires the present state, for a wrapper that hides the file: absence is never stale.
+    pub fn without_stale(self) -> Self {
+        Self { allows_stale: false, ..self }
+    }
+
     /// Whether the file may be [stale](Self::allow_stale). Default: `false`.
     pub fn allows_stale(&self) -> bool {
         self.allows_stale

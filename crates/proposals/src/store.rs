@@ -152,7 +152,10 @@ impl<S: Store> ProposalStore<S> {
                 self.inner.read_opts(&records::nothing(&self.name), read).await?;
                 Node::Absent
             }
-            Place::Inner => overlay.over(path, self.inner.read_opts(path, read).await?),
+            Place::Inner => {
+                let read = if overlay.shows(path) { read } else { read.without_stale() };
+                overlay.over(path, self.inner.read_opts(path, read).await?)
+            }
         };
         for (path, precondition) in own {
             precondition.check(path, &self.own_stat(overlay, path).await?)?;

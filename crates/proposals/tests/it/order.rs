@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, InMemoryStore, MemoryTool as _, Store, StorePath};
+use memory_tool_core::{Engine, InMemoryStore, MemoryTool as _, ReadOptions, Store, StoreExt as _, StorePath};
 use memory_tool_history::HistoryStore;
 use memory_tool_local::LocalStore;
 use memory_tool_proposals::{ProposalName, ProposalStore, Proposals, Rules, Selection};
@@ -77,6 +77,21 @@ async fn check(stores: Vec<Arc<dyn Store>>, rules: Rules) -> usize {
     let checking = spawn_blocking(move || check_order(&start(), &calls).and_then(|()| check_log(&calls, &end)));
     checking.await.unwrap().unwrap();
     decisions
+}
+
+/// A bucket store can know an earlier state, in which the proposal has removed the file.
+#[tokio::test]
+async fn a_file_that_another_session_makes_again_is_found() {
+    let bucket = Arc::new(InMemory::new());
+    let open = async || BucketStore::open(bucket.clone(), "memory".into()).await.unwrap();
+    let (own, other) = (ProposalStore::new(open().await, name()), ProposalStore::new(open().await, name()));
+    let path: StorePath = "/memories/a".parse().unwrap();
+    open().await.write(path.clone(), "1").await.unwrap();
+    own.remove(path.clone()).await.unwrap();
+    let find = async || own.read_opts(&path, ReadOptions::new().allow_stale()).await.unwrap().into_file();
+    assert_eq!(find().await, None);
+    other.write(path.clone(), "2").await.unwrap();
+    assert_eq!(find().await.unwrap().content, b"2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
