@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Node, ReadOptions, Store, StoreError, StorePath};
-use similar::{TextDiff, TextMerge};
+use similar::TextDiff;
 
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
@@ -12,27 +12,6 @@ use crate::log::Log;
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::store::HistoryStore;
 use crate::tip::Tip;
-
-/// The longest texts that are merged. The time for longer ones has no limit.
-const MAX_MERGED_LINES: usize = 2_000;
-
-/// Merges two changes of the same text. Returns `None` if they are of the same or neighboring lines, or if there are
-/// more than 2,000 lines.
-///
-/// ```
-/// use memory_tool_history::merge;
-///
-/// let both = merge("a\nb\nc\n", "a\nb\nC\n", "A\nb\nc\n");
-/// assert_eq!(both.as_deref(), Some("A\nb\nC\n"));
-/// assert_eq!(merge("a\nb\n", "1\nb\n", "2\nb\n"), None);
-/// ```
-pub fn merge(before: &str, theirs: &str, mine: &str) -> Option<String> {
-    if [before, theirs, mine].iter().any(|text| text.lines().count() > MAX_MERGED_LINES) {
-        return None;
-    }
-    let merge = TextMerge::from_lines(before, mine, theirs);
-    (!merge.is_conflicted()).then(|| merge.to_string())
-}
 
 /// How a file differs between two entries or two stores.
 #[derive(Clone, Debug, Eq, PartialEq)]
