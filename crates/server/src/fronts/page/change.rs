@@ -155,16 +155,13 @@ async fn read(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<Strin
             Err(ApiError::conflict(format!("{path} is larger than 1 MiB, too large for this form")))
         }
         Node::File(file) => {
-            let text = String::from_utf8(file.content).ok().filter(|text| is_kept_by_forms(text));
+            // Browsers replace U+0000, and each carriage return by a line break.
+            let is_kept = |text: &String| !text.contains('\0') && !text.replace("\r\n", "").contains('\r');
+            let text = String::from_utf8(file.content).ok().filter(is_kept);
             let refused = || ApiError::conflict(format!("{path} is not text that a form can keep"));
             text.ok_or_else(refused).map(Some)
         }
     }
-}
-
-/// Browsers replace U+0000, and each carriage return by a line break.
-fn is_kept_by_forms(text: &str) -> bool {
-    !text.contains('\0') && !text.replace("\r\n", "").contains('\r')
 }
 
 fn absent(path: &MemoryPath) -> ApiError {
@@ -292,21 +289,15 @@ pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<PathQu
 pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let visited = visited.because(&mut form).by_command("rename");
     let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
-    let renamed = match place.path() {
-        _ if form.is_outdated => {
-            let frame = rename_frame(&visited, &from);
-            return refused(&Rename { frame, place, problem: OUTDATED.to_owned() });
-        }
-        Ok(to) => visited.visit.memory.rename(&from, &to).await.map(|()| to),
-        Err(error) => Err(error),
+    let problem = match place.path() {
+        _ if form.is_outdated => OUTDATED.to_owned(),
+        Ok(to) => match visited.visit.memory.rename(&from, &to).await {
+            Ok(()) => return Ok(visited.to(to.as_str(), "renamed")),
+            Err(error) => problem(error)?,
+        },
+        Err(error) => problem(error)?,
     };
-    match renamed {
-        Ok(to) => Ok(visited.to(to.as_str(), "renamed")),
-        Err(error) => {
-            let problem = problem(error)?;
-            refused(&Rename { frame: rename_frame(&visited, &from), place, problem })
-        }
-    }
+    refused(&Rename { frame: rename_frame(&visited, &from), place, problem })
 }
 
 pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {

@@ -69,9 +69,7 @@ impl Differ {
         }
         lines
     }
-}
 
-impl Differ {
     /// The lines of each part of a difference.
     pub(super) fn parts(&mut self, before: &str, after: &str) -> Vec<Vec<Line>> {
         let mut parts = vec![Vec::new()];

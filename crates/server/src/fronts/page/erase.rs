@@ -8,7 +8,7 @@ use memory_tool::store::StorePath;
 use super::text::{sentence, visible};
 use super::{Frame, Page, Posted, ToChange, past, proposals, render, short};
 
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "erase.html")]
 struct Erase {
     frame: Frame,
@@ -64,9 +64,7 @@ fn count(number: usize, noun: &str) -> String {
 
 /// Asks for the text.
 pub(super) async fn form(ToChange(visited): ToChange) -> Page {
-    let frame = Frame::of(&visited, "Erase a text");
-    let (text, shown, problem) = Default::default();
-    render(&Erase { frame, text, shown, problem, found: None, remains: "" })
+    render(&Erase { frame: Frame::of(&visited, "Erase a text"), ..Erase::default() })
 }
 
 /// Shows where the text is, and erases it if that is confirmed.

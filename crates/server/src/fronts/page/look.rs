@@ -100,7 +100,6 @@ struct Directory {
     recent: Vec<past::Change>,
     /// The files whose changes wait.
     waiting: usize,
-    has_history: bool,
 }
 
 struct Row {
@@ -123,6 +122,17 @@ impl Directory {
 }
 
 impl Row {
+    fn of<'a>(to: String, name: String, is_directory: bool, files: impl IntoIterator<Item = &'a FileEntry>) -> Self {
+        let (mut count, mut bytes, mut modified, mut is_damaged) = (0, 0_u64, None::<SystemTime>, false);
+        for file in files {
+            count += 1;
+            bytes = bytes.saturating_add(file.size);
+            modified = modified.max(file.modified);
+            is_damaged |= file.is_damaged;
+        }
+        Self { to, name, is_directory, is_damaged, files: count, bytes, modified, waiting: 0 }
+    }
+
     fn size(&self) -> String {
         size(self.bytes)
     }
@@ -143,7 +153,6 @@ struct File {
     view: &'static str,
     /// The last change, if there is a history.
     last: Option<past::Change>,
-    has_history: bool,
 }
 
 impl File {
@@ -208,19 +217,6 @@ pub(super) async fn readable(
     Ok(names)
 }
 
-impl Row {
-    fn of<'a>(to: String, name: String, is_directory: bool, files: impl IntoIterator<Item = &'a FileEntry>) -> Self {
-        let (mut count, mut bytes, mut modified, mut is_damaged) = (0, 0_u64, None::<SystemTime>, false);
-        for file in files {
-            count += 1;
-            bytes = bytes.saturating_add(file.size);
-            modified = modified.max(file.modified);
-            is_damaged |= file.is_damaged;
-        }
-        Self { to, name, is_directory, is_damaged, files: count, bytes, modified, waiting: 0 }
-    }
-}
-
 /// A directory or a file.
 pub(super) async fn show(
     State(app): App,
@@ -250,10 +246,9 @@ pub(super) async fn show(
             if let Content::Lines { lines, .. } = &mut content {
                 lines.iter_mut().for_each(|line| line.by = writers.get_mut(line.number - 1).and_then(Option::take));
             }
-            let frame =
-                Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref()).in_state(state);
-            let (has_history, last) = (past::has_history(&visited).await, past::last_change(&visited, &path).await?);
-            render(&File { frame, size: size(bytes), content, is_markdown, view, last, has_history })
+            let frame = Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref());
+            let (frame, last) = (Frame { state, ..frame }, past::last_change(&visited, &path).await?);
+            render(&File { frame, size: size(bytes), content, is_markdown, view, last })
         }
     }
 }
@@ -291,26 +286,12 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let order = query.sort;
     let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let waiting = if path.is_root() { proposals::waiting(visited).await? } else { 0 };
-    let has_history = past::has_history(visited).await;
     let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
-    let frame = Frame::of(visited, title).at(path).done(query.done.as_deref()).in_state(state);
+    let frame = Frame { state, ..Frame::of(visited, title).at(path).done(query.done.as_deref()) };
     let mut address = format!("{}?path={}", frame.home, encode(path.as_str()));
     address.push_str(if is_all { "&all=1" } else { "" });
-    let listed = Directory {
-        frame,
-        rows,
-        all,
-        is_all,
-        has_directories,
-        order,
-        address,
-        from,
-        total,
-        next,
-        recent,
-        waiting,
-        has_history,
-    };
+    let listed =
+        Directory { frame, rows, all, is_all, has_directories, order, address, from, total, next, recent, waiting };
     render(&listed)
 }
 

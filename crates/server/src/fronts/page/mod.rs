@@ -225,7 +225,7 @@ pub(super) struct Frame {
     reason: String,
     /// The result of the last form.
     done: &'static str,
-    /// The state of the memory before the page was read.
+    /// The state of the memory before the page was read. It is empty without a history.
     state: String,
 }
 
@@ -258,9 +258,8 @@ impl Frame {
         self
     }
 
-    fn in_state(mut self, state: String) -> Self {
-        self.state = state;
-        self
+    fn has_history(&self) -> bool {
+        !self.state.is_empty()
     }
 
     /// With a message for a code in the address. The address cannot contain another message.
@@ -319,6 +318,43 @@ impl VisitedMemory {
         let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let id = parameters.get("id").map(String::as_str).unwrap_or_default();
         Self::enter(app, &visitor, id, right, purpose).await
+    }
+
+    /// Makes changes for the reason that a form gives.
+    fn because(mut self, form: &mut Draft) -> Self {
+        self.reason = form.take("reason");
+        let actor = self.visitor.caller.actor().clone().because(&self.reason);
+        self.visit.memory = self.visit.memory.by(actor);
+        self
+    }
+
+    /// Makes changes by a command, as the log and its filter name it.
+    fn by_command(mut self, command: &'static str) -> Self {
+        self.visit.memory = self.visit.memory.for_command(command);
+        self
+    }
+
+    /// To the page of a file or directory, after something was done.
+    fn to(&self, path: &str, done: &str) -> Response {
+        let home = home(self.visit.name());
+        let page = format!("{home}?path={}&done={done}", encode(path));
+        // Proxies refuse long headers.
+        let page = if page.len() > MAX_ADDRESS { format!("{home}?done={done}") } else { page };
+        Redirect::to(&page).into_response()
+    }
+
+    /// To the page of a change that was made.
+    fn to_change(&self, number: u64, done: &str) -> Response {
+        let home = home(self.visit.name());
+        Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
+    }
+
+    /// To the page of an erasure, or of a memory without a history.
+    fn to_erased(&self, entry: Option<u64>) -> Response {
+        match entry {
+            Some(number) => self.to_change(number, "erased"),
+            None => Redirect::to(&format!("{}?done=erased", home(self.visit.name()))).into_response(),
+        }
     }
 }
 
@@ -384,45 +420,6 @@ fn written(directory: &str, name: &str) -> String {
         "" => format!("/memories/{name}"),
         full if full.starts_with('/') => format!("{full}/{name}"),
         directory => format!("/memories/{directory}/{name}"),
-    }
-}
-
-impl VisitedMemory {
-    /// Makes changes for the reason that a form gives.
-    fn because(mut self, form: &mut Draft) -> Self {
-        self.reason = form.take("reason");
-        let actor = self.visitor.caller.actor().clone().because(&self.reason);
-        self.visit.memory = self.visit.memory.by(actor);
-        self
-    }
-
-    /// Makes changes by a command, as the log and its filter name it.
-    fn by_command(mut self, command: &'static str) -> Self {
-        self.visit.memory = self.visit.memory.for_command(command);
-        self
-    }
-
-    /// To the page of a file or directory, after something was done.
-    fn to(&self, path: &str, done: &str) -> Response {
-        let home = home(self.visit.name());
-        let page = format!("{home}?path={}&done={done}", encode(path));
-        // Proxies refuse long headers.
-        let page = if page.len() > MAX_ADDRESS { format!("{home}?done={done}") } else { page };
-        Redirect::to(&page).into_response()
-    }
-
-    /// To the page of a change that was made.
-    fn to_change(&self, number: u64, done: &str) -> Response {
-        let home = home(self.visit.name());
-        Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
-    }
-
-    /// To the page of an erasure, or of a memory without a history.
-    fn to_erased(&self, entry: Option<u64>) -> Response {
-        match entry {
-            Some(number) => self.to_change(number, "erased"),
-            None => Redirect::to(&format!("{}?done=erased", home(self.visit.name()))).into_response(),
-        }
     }
 }
 

@@ -236,9 +236,7 @@ pub(super) async fn new_token(State(app): App, Extension(visitor): Extension<Vis
     match entry {
         Ok((entry, token)) => {
             in_file(&app, |file| file.add(entry)).await?;
-            let mut page = Tokens::new(&app, &visitor, wanted).await?;
-            page.new = token;
-            render(&page)
+            render(&Tokens { new: token, ..Tokens::new(&app, &visitor, wanted).await? })
         }
         Err(problem) => render(&Tokens { problem, ..Tokens::new(&app, &visitor, wanted).await? }),
     }

@@ -181,19 +181,11 @@ pub(super) fn history_of(visited: &VisitedMemory) -> Result<History, ApiError> {
     visited.visit.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history"))
 }
 
-pub(super) async fn newest(visited: &VisitedMemory) -> Result<Option<u64>, ApiError> {
-    let Some(history) = visited.visit.memory.history() else { return Ok(None) };
-    Ok(Some(history.newest().await?).filter(|newest| *newest > 0))
-}
-
-/// A text that differs after each change. It is empty if that is not known.
+/// A text that differs after each change. It is empty without a history, or if that is not known.
 pub(super) async fn state(visited: &VisitedMemory) -> String {
-    let newest = newest(visited).await.ok().flatten();
+    let Some(history) = visited.visit.memory.history() else { return String::new() };
+    let newest = history.newest().await.map_err(ApiError::from).ok().filter(|newest| *newest > 0);
     newest.map(|number| number.to_string()).unwrap_or_default()
-}
-
-pub(super) async fn has_history(visited: &VisitedMemory) -> bool {
-    newest(visited).await.is_ok_and(|newest| newest.is_some())
 }
 
 /// The newest entries, and the number before which there are more.
@@ -349,26 +341,21 @@ fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> Fil
     FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
 }
 
+/// A field of a form, unless it is empty.
+fn filled(field: &str) -> Option<&str> {
+    Some(field).filter(|field| !field.is_empty())
+}
+
 /// The log of a memory, a directory or a file, and the differences since a day.
 pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -> Page {
     let (path, state) = (path(query.path.as_deref())?, state(&visited).await);
-    let mut filter = query.before.into_iter().fold(LogFilter::new(), LogFilter::before);
-    if !path.is_root() {
-        filter = filter.path(StorePath::from(&path));
-    }
-    if !query.actor.is_empty() {
-        filter = filter.actor(&query.actor);
-    }
-    if !query.command.is_empty() {
-        filter = filter.command(&query.command);
-    }
-    if !query.text.is_empty() {
-        filter = filter.text(&query.text);
-    }
+    let filter = query.before.into_iter().fold(LogFilter::new(), LogFilter::before);
+    let filter = if path.is_root() { filter } else { filter.path(StorePath::from(&path)) };
+    let filter = filled(&query.actor).into_iter().fold(filter, LogFilter::actor);
+    let filter = filled(&query.command).into_iter().fold(filter, LogFilter::command);
+    let filter = filled(&query.text).into_iter().fold(filter, LogFilter::text);
     let is_deleted = query.deleted.is_some();
-    if is_deleted {
-        filter = filter.deleted();
-    }
+    let mut filter = if is_deleted { filter.deleted() } else { filter };
     let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
     let mut differences = Differences::default();
     if let Some(history) = visited.visit.memory.history().filter(|_| !since.is_empty()) {
@@ -384,8 +371,8 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     }
     let (changes, next) = recent(&visited, filter, ENTRIES).await?;
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
-    let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
-    let frame = Frame { takes_back_in_lists: is_deleted, ..frame };
+    let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref());
+    let frame = Frame { takes_back_in_lists: is_deleted, state, ..frame };
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
     let LogQuery { actor, command, text, .. } = query;
     render(&Log { frame, changes, next, is_of_file, since, actor, command, text, is_deleted, differences })

@@ -253,14 +253,13 @@ pub(super) async fn decide(
         return page(&visited, proposal, "Tick at least one change.".to_owned()).await;
     }
     let proposals = of(&visited)?;
-    let done = if action.starts_with("drop") {
-        proposals.drop(&proposal, selection.paths()).await
+    let (decided, done) = if action.starts_with("drop") {
+        (proposals.drop(&proposal, selection.paths()).await, "dropped")
     } else {
-        proposals.take(&proposal, &selection).await
+        (proposals.take(&proposal, &selection).await, "taken")
     };
-    match done {
-        Ok(()) if action.starts_with("drop") => Ok(visited.to("/memories", "dropped")),
-        Ok(()) => Ok(visited.to("/memories", "taken")),
+    match decided {
+        Ok(()) => Ok(visited.to("/memories", done)),
         Err(ProposalError::Store(error)) if error.kind() != memory_tool::ErrorKind::Refused => Err(error.into()),
         Err(error) => {
             let problem = sentence(&error.to_string());
