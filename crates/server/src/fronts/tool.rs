@@ -1,6 +1,6 @@
 //! `POST /v1/memory_stores/{id}/tool`: the six commands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Extension;
@@ -11,12 +11,11 @@ use axum::response::{IntoResponse as _, Response};
 use memory_tool::Memory;
 use memory_tool::api::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
 use memory_tool::command::CommandName;
-use serde::Serialize;
 use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
 use crate::access::Caller;
-use crate::http::error::{ApiError, log_failure, sentence};
+use crate::http::error::{ApiError, log_failure, report_failure, sentence};
 use crate::http::gate::{Excess, Running};
 use crate::http::json::refuse_many_values;
 use crate::http::offload::offload;
@@ -85,11 +84,6 @@ fn command(call: &ToolUse) -> Option<CommandName> {
     call.input["command"].as_str()?.parse().ok()
 }
 
-#[derive(Serialize)]
-struct Results {
-    content: Vec<ToolResult>,
-}
-
 /// The results of all calls in JSON.
 async fn answer(
     door: Door,
@@ -111,7 +105,7 @@ async fn answer(
     Span::current().record("outcome", turn.outcomes.into_iter().collect::<Vec<_>>().join(", "));
     // Growth would copy it.
     let mut json = Vec::with_capacity(turn.bytes + turn.bytes / 16 + 1_024);
-    serde_json::to_writer(&mut json, &Results { content: turn.results }).map_err(ApiError::internal)?;
+    serde_json::to_writer(&mut json, &BTreeMap::from([("content", turn.results)])).map_err(ApiError::internal)?;
     Ok(json)
 }
 
@@ -148,7 +142,7 @@ impl Turn {
             return too_long(call.id);
         }
         let outcome = self.memory.tool().call(call.input).await;
-        outcome.as_ref().err().into_iter().for_each(report);
+        outcome.as_ref().err().into_iter().for_each(|error| report_failure(error, log_failure));
         self.outcomes.insert(outcome_name(&outcome));
         let result = ToolResult::new(call.id, &outcome);
         drop(outcome);
@@ -185,11 +179,4 @@ fn too_long(id: Option<String>) -> ToolResult {
 
 fn refused(id: Option<String>, message: impl AsRef<str>) -> ToolResult {
     ToolResult::error(id, &memory_tool::Error::other(format!("Error: {}", message.as_ref())))
-}
-
-/// Logs a failure of the storage. Other errors are of the client.
-fn report(error: &memory_tool::Error) {
-    if std::error::Error::source(error).is_some() {
-        log_failure(error);
-    }
 }

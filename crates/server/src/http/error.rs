@@ -172,6 +172,13 @@ pub(crate) fn log_failure(error: &dyn std::error::Error) {
     tracing::error!(error = Problem::of(error).message, "the storage failed");
 }
 
+/// Reports a failure of the storage. Other errors are of the client.
+pub(crate) fn report_failure(error: &dyn std::error::Error, report: fn(&dyn std::error::Error)) {
+    if error.source().is_some() {
+        report(error);
+    }
+}
+
 /// The message of an error as a sentence.
 pub(crate) fn sentence(message: &str) -> String {
     let mut letters = message.chars();

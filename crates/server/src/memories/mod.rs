@@ -157,10 +157,6 @@ impl Memories {
         stream::iter(figures).buffer_unordered(MAX_COUNTED).filter_map(future::ready).collect().await
     }
 
-    pub(crate) fn collects_garbage(&self) -> bool {
-        self.options.gc_every.is_some()
-    }
-
     /// The names of all memories, sorted.
     pub(crate) async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
         let found = match self.place.memories(OpenOptions::new()).await {

@@ -40,7 +40,7 @@ async fn remove_old(memories: &Memories) -> Result<(), ApiError> {
             log_failure(history.trim().await, "cannot remove old entries of a history");
         }
         // An open memory collects its garbage at its own interval, but most memories are closed most of the time.
-        if memories.collects_garbage() {
+        if memories.options.gc_every.is_some() {
             log_failure(memory.backend().collect_garbage(INTERVAL).await, "cannot collect garbage");
         }
     }

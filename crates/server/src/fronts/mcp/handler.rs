@@ -1,6 +1,5 @@
 //! [`Handler`]: the requests of one client.
 
-use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
@@ -24,7 +23,7 @@ use crate::fronts::mcp::order::PendingTurn;
 use crate::fronts::mcp::reading::{ReadFailure, ReadingTool};
 use crate::fronts::mcp::tools::Tools;
 use crate::fronts::mcp::{history, prompts, resources, tools};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, report_failure};
 use crate::http::offload::{PROCESSORS, offload};
 use crate::memories::failure::outcome_name;
 use crate::memories::visit::{Door, Purpose, Visit};
@@ -160,7 +159,7 @@ impl Handler {
                 outcome = reading => outcome,
             };
             if let Err(ReadFailure::Command(error)) = &outcome {
-                self.report(error);
+                report_failure(error, self.tools.report);
             }
             return Ok(tools::read_result(outcome).into());
         }
@@ -172,16 +171,9 @@ impl Handler {
         };
         Span::current().record("outcome", outcome_name(&outcome));
         if let Err(error) = &outcome {
-            self.report(error);
+            report_failure(error, self.tools.report);
         }
         Ok(tools::result(&outcome).into())
-    }
-
-    /// Reports a failure of the storage.
-    fn report(&self, error: &memory_tool::Error) {
-        if error.source().is_some() {
-            (self.tools.report)(error);
-        }
     }
 }
 

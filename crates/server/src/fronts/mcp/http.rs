@@ -71,7 +71,8 @@ impl Endpoint {
     ) -> Result<Option<Arc<Order>>, ApiError> {
         let Some(id) = headers.get(SESSION_ID) else { return Ok(None) };
         let order = id.to_str().ok().and_then(|id| self.sessions.order(id, token, name));
-        order.map(Some).ok_or_else(no_such_session)
+        let message = "there is no such session: it ended, or the server started again; connect again";
+        order.map(Some).ok_or_else(|| ApiError::not_found(message))
     }
 
     /// The order of the commands of a client without a session.
@@ -175,10 +176,6 @@ fn stream(reply: Reply, service: Arc<Service>, running: Arc<Running>, name: Memo
         });
         Body::from_stream(body.into_data_stream().take_until(end))
     })
-}
-
-fn no_such_session() -> ApiError {
-    ApiError::not_found("there is no such session: it ended, or the server started again; connect again")
 }
 
 fn came_by_proxy(headers: &HeaderMap) -> bool {

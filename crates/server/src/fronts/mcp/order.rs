@@ -67,7 +67,7 @@ pub(super) struct Order {
     advanced: Notify,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Ids {
     /// All requests with lower ids have arrived or are missing.
     next: i64,
@@ -87,9 +87,7 @@ impl Order {
     }
 
     fn in_queue(next: i64, queue: CommandQueue) -> Self {
-        let [ahead, waiting, late] = [(); 3].map(|()| BTreeSet::new());
-        let ids = Ids { next, ahead, waiting, late, missing: 0 };
-        Self { queue, ids: Mutex::new(ids), advanced: Notify::new() }
+        Self { queue, ids: Mutex::new(Ids { next, ..Ids::default() }), advanced: Notify::new() }
     }
 
     /// The order of a client without a session. Its first requests can be parallel; this one arrives first. Clients

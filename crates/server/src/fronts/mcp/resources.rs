@@ -1,7 +1,5 @@
 //! The files of the memory as resources: `memory:///notes.txt` is `/memories/notes.txt`.
 
-use std::error::Error as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool::command::{ImageView, Reply, ViewCommand};
@@ -12,6 +10,7 @@ use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
 use crate::fronts::mcp::tools::Report;
+use crate::http::error::report_failure;
 
 /// The authority is empty.
 const PREFIX: &str = "memory:///";
@@ -136,9 +135,7 @@ fn not_found(uri: &str, message: String) -> ErrorData {
 
 /// The error of a command for a client. Its causes go to the operator only (`[W5]`).
 fn refusal(error: &Error, report: Report) -> ErrorData {
-    if error.source().is_some() {
-        report(error);
-    }
+    report_failure(error, report);
     match error {
         Error::Storage { .. } => ErrorData::internal_error(error.to_string(), None),
         _ => ErrorData::invalid_params(error.to_string(), None),
@@ -147,9 +144,7 @@ fn refusal(error: &Error, report: Report) -> ErrorData {
 
 /// The error of a store for a client. Its own text names only paths of the memory.
 fn failed_read(error: &StoreError, report: Report) -> ErrorData {
-    if error.source().is_some() {
-        report(error);
-    }
+    report_failure(error, report);
     ErrorData::internal_error(format!("Error: {error}"), None)
 }
 

@@ -51,16 +51,10 @@ fn search(mut arguments: Arguments) -> Result<Search, ReadFailure> {
         Some(_) => return Err(invalid("pattern", "a string")),
         None => return Err(ReadFailure::Invalid("Error: Field `pattern` is missing".to_owned())),
     };
-    let mut search = arguments.path("path")?.into_iter().fold(Search::new(pattern), Search::within);
-    if arguments.flag("regex")? {
-        search = search.regex();
-    }
-    if arguments.flag("paths_only")? {
-        search = search.paths_only();
-    }
-    if let Some(lines) = arguments.whole("context", "a whole number from 0 to 20")? {
-        search = search.context(lines.min(MAX_CONTEXT), lines.min(MAX_CONTEXT));
-    }
-    search = arguments.time("since")?.into_iter().fold(search, Search::since);
+    let search = arguments.path("path")?.into_iter().fold(Search::new(pattern), Search::within);
+    let search = if arguments.flag("regex")? { search.regex() } else { search };
+    let search = if arguments.flag("paths_only")? { search.paths_only() } else { search };
+    let around = arguments.whole("context", "a whole number from 0 to 20")?.unwrap_or_default().min(MAX_CONTEXT);
+    let search = arguments.time("since")?.into_iter().fold(search.context(around, around), Search::since);
     Ok(arguments.time("before")?.into_iter().fold(search, Search::before))
 }

@@ -233,7 +233,7 @@ impl Transport<RoleServer> for Stdio {
                     continue;
                 }
                 None => {
-                    self.unanswered.all_answered().await;
+                    self.unanswered.wait_until(HashMap::is_empty).await;
                     return None;
                 }
             };
@@ -326,10 +326,6 @@ impl Unanswered {
             lengths.len() < MAX_UNANSWERED && lengths.values().sum::<usize>() < MAX_UNANSWERED_BYTES
         };
         self.wait_until(are_few).await;
-    }
-
-    async fn all_answered(&self) {
-        self.wait_until(HashMap::is_empty).await;
     }
 
     async fn wait_until(&self, holds: impl Fn(&HashMap<RequestId, usize>) -> bool) {

@@ -16,6 +16,9 @@ use crate::http::error::ApiError;
 /// Reports an error with its causes to the operator. No reply contains the causes.
 pub(super) type Report = fn(&dyn Error);
 
+/// How many characters of an unknown tool's name an error repeats. Any client may send megabytes.
+const MAX_QUOTED: usize = 128;
+
 /// The options of the tools.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
@@ -53,6 +56,31 @@ impl Tools {
         list.push(search::definition());
         list.extend(history.then(history::definition));
         Self { list, is_read_only: read_only, changes_wait, report }
+    }
+
+    /// The tools for a client.
+    pub(super) fn offered(&self, reads_history: bool) -> impl Iterator<Item = &Tool> {
+        self.list.iter().filter(move |tool| reads_history || tool.name != history::NAME)
+    }
+
+    /// Checks the name of the tool that a request calls.
+    pub(super) fn check(&self, request: &CallToolRequestParams, reads_history: bool) -> Result<(), ErrorData> {
+        if self.offered(reads_history).any(|tool| tool.name == request.name) {
+            return Ok(());
+        }
+        let names: Vec<_> = self.offered(reads_history).map(|tool| tool.name.as_ref()).collect();
+        let unknown: String = request.name.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
+        let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
+        Err(ErrorData::invalid_params(message, None))
+    }
+
+    /// The input of the command that a request calls.
+    pub(super) fn input(request: CallToolRequestParams) -> Value {
+        let mut input = request.arguments.unwrap_or_default();
+        if let Some(command) = command_of_tool(&request.name) {
+            input.insert(COMMAND.to_owned(), command.as_str().into());
+        }
+        arguments::corrected(input).into()
     }
 }
 
@@ -135,36 +163,6 @@ fn annotations(command: Option<CommandName>, create_overwrites: bool) -> ToolAnn
         .destructive(is_destructive)
         .idempotent(is_idempotent)
         .open_world(false)
-}
-
-/// How many characters of an unknown tool's name an error repeats. Any client may send megabytes.
-const MAX_QUOTED: usize = 128;
-
-impl Tools {
-    /// The tools for a client.
-    pub(super) fn offered(&self, reads_history: bool) -> impl Iterator<Item = &Tool> {
-        self.list.iter().filter(move |tool| reads_history || tool.name != history::NAME)
-    }
-
-    /// Checks the name of the tool that a request calls.
-    pub(super) fn check(&self, request: &CallToolRequestParams, reads_history: bool) -> Result<(), ErrorData> {
-        if self.offered(reads_history).any(|tool| tool.name == request.name) {
-            return Ok(());
-        }
-        let names: Vec<_> = self.offered(reads_history).map(|tool| tool.name.as_ref()).collect();
-        let unknown: String = request.name.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
-        let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
-        Err(ErrorData::invalid_params(message, None))
-    }
-
-    /// The input of the command that a request calls.
-    pub(super) fn input(request: CallToolRequestParams) -> Value {
-        let mut input = request.arguments.unwrap_or_default();
-        if let Some(command) = command_of_tool(&request.name) {
-            input.insert(COMMAND.to_owned(), command.as_str().into());
-        }
-        arguments::corrected(input).into()
-    }
 }
 
 /// The command that a request calls, if it is one. A tool that only reads takes its turn as a view does.
