@@ -51,17 +51,6 @@ fn check_sha256(given: &str) -> Result<(), ApiError> {
     is_hash.then_some(()).ok_or_else(refused)
 }
 
-impl MemoryStore {
-    async fn was_deleted(&self, id: &str) -> Result<bool, ApiError> {
-        let Some(id) = parse_memory_id(id) else { return Ok(false) };
-        let was_deleted = |versions: &Versions| {
-            let head = versions.file(id).and_then(TrackedFile::head).and_then(|head| versions.get(&head));
-            head.is_some_and(|head| head.operation == Operation::Deleted)
-        };
-        Ok(self.now(Known::ToHistory, was_deleted).await?.1)
-    }
-}
-
 /// A memory that exists, at an end of the log.
 struct Found {
     end: LogEnd,
@@ -71,6 +60,15 @@ struct Found {
 }
 
 impl MemoryStore {
+    async fn was_deleted(&self, id: &str) -> Result<bool, ApiError> {
+        let Some(id) = parse_memory_id(id) else { return Ok(false) };
+        let was_deleted = |versions: &Versions| {
+            let head = versions.file(id).and_then(TrackedFile::head).and_then(|head| versions.get(&head));
+            head.is_some_and(|head| head.operation == Operation::Deleted)
+        };
+        Ok(self.now(Known::ToHistory, was_deleted).await?.1)
+    }
+
     /// A memory in a version.
     fn object(&self, file: &TrackedFile, id: VersionId, version: &FileVersion, content: &[u8], view: View) -> Reply {
         let shown = if view == View::Full { Some(text(content)?) } else { None };

@@ -113,18 +113,13 @@ impl MemoryStore {
     ) -> Result<StoreRecord, ApiError> {
         for _ in 0..MAX_ATTEMPTS {
             let (found, state) = StoreRecord::read(&*self.visit.memory.store()).await?;
-            let record = match found {
-                Some(record) => record,
-                None => self.record().await?,
-            };
+            let record = if let Some(record) = found { record } else { self.record().await? };
             let Some(changed) = change(&record)? else { return Ok(record) };
             let bytes = serde_json::to_vec(&changed).map_err(ApiError::internal)?;
             let batch = Batch::new().for_command(command).require(StoreRecord::path(), state);
             match self.apply(batch.write(StoreRecord::path(), bytes)).await {
                 Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
-                outcome => {
-                    return outcome.map(|()| changed).map_err(ApiError::from);
-                }
+                outcome => return outcome.map(|()| changed).map_err(ApiError::from),
             }
         }
         Err(ApiError::busy())

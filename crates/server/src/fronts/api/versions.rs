@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use axum::Json;
-use memory_tool::history::{Digest, EntryRef, FileVersion, HistoryError, Id, LogEnd, Operation, VersionId, Versions};
+use memory_tool::history::{Digest, EntryRef, FileVersion, HistoryError, LogEnd, Operation, VersionId, Versions};
 use memory_tool::store::StorePath;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -142,30 +142,19 @@ pub(super) async fn read(call: ApiCall) -> Reply {
 const FILTERS: [&str; 7] =
     ["memory_id", "operation", "session_id", "api_key_id", "service_account_id", "created_at[gte]", "created_at[lte]"];
 
-/// The versions that a list has.
-struct VersionFilter<'a> {
-    query: &'a ApiQuery,
-    memory: Option<Option<Id>>,
-    operation: Option<Operation>,
-    since: Option<SystemTime>,
-    until: Option<SystemTime>,
-}
-
-impl<'a> VersionFilter<'a> {
-    fn new(query: &'a ApiQuery) -> Result<Self, ApiError> {
-        let operation = match query.get("operation") {
-            None => None,
-            Some("created") => Some(Operation::Created),
-            Some("modified") => Some(Operation::Modified),
-            Some("deleted") => Some(Operation::Deleted),
-            Some(other) => return Err(ApiError::invalid(format!("operation: {other:?} is not an operation"))),
-        };
-        let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
-        Ok(Self { query, memory: query.get("memory_id").map(parse_memory_id), operation, since, until })
-    }
-
-    fn matches(&self, version: &FileVersion) -> bool {
-        let by = |name: &str, id: Option<&str>| self.query.get(name).is_none_or(|wanted| id == Some(wanted));
+/// The filter of a list.
+fn filter(query: &ApiQuery) -> Result<impl Fn(&FileVersion) -> bool, ApiError> {
+    let operation = match query.get("operation") {
+        None => None,
+        Some("created") => Some(Operation::Created),
+        Some("modified") => Some(Operation::Modified),
+        Some("deleted") => Some(Operation::Deleted),
+        Some(other) => return Err(ApiError::invalid(format!("operation: {other:?} is not an operation"))),
+    };
+    let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
+    let memory = query.get("memory_id").map(parse_memory_id);
+    Ok(move |version: &FileVersion| {
+        let by = |name: &str, id: Option<&str>| query.get(name).is_none_or(|wanted| id == Some(wanted));
         let (session, key) = match ActorRef::of(version) {
             Some(ActorRef::Session { session_id }) => (Some(session_id), None),
             Some(ActorRef::Api { api_key_id }) => (None, Some(api_key_id)),
@@ -174,11 +163,11 @@ impl<'a> VersionFilter<'a> {
         by("session_id", session)
             && by("api_key_id", key)
             && by("service_account_id", None)
-            && self.memory.is_none_or(|memory| memory == Some(version.file))
-            && self.operation.is_none_or(|operation| version.operation == operation)
-            && self.since.is_none_or(|since| version.time >= since)
-            && self.until.is_none_or(|until| version.time <= until)
-    }
+            && memory.is_none_or(|memory| memory == Some(version.file))
+            && operation.is_none_or(|operation| version.operation == operation)
+            && since.is_none_or(|since| version.time >= since)
+            && until.is_none_or(|until| version.time <= until)
+    })
 }
 
 pub(super) async fn list(call: ApiCall) -> Reply {
@@ -187,13 +176,13 @@ pub(super) async fn list(call: ApiCall) -> Reply {
     let list = call.query.list("versions", &call.store, &FILTERS);
     let (limit, after) = (call.query.limit(view)?, call.query.cursor(&list)?);
     let after = after.map(|after| parse_version_id(&after).ok_or_else(not_a_page)).transpose()?;
-    let filter = VersionFilter::new(&call.query)?;
+    let is_listed = filter(&call.query)?;
     let (end, mut found) = store
         .now(Known::WithOutside, |versions| {
             let newest_first = versions
                 .iter()
                 .rev()
-                .filter(|(id, version)| after.as_ref().is_none_or(|after| *id < after) && filter.matches(version));
+                .filter(|&(id, version)| after.as_ref().is_none_or(|after| id < after) && is_listed(version));
             let page = newest_first.take(limit + 1);
             page.filter_map(|(id, _)| Found::in_versions(versions, id)).collect::<Vec<_>>()
         })
