@@ -45,29 +45,24 @@ pub enum HistoryRequest {
 impl HistoryRequest {
     pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, RequestError> {
         let history = required(memory)?;
-        let taken_back = match self {
-            Self::Log(filter) => return Ok(Outcome::Data(json!(history.entries(&filter).await?))),
+        Ok(Outcome::Data(match self {
+            Self::Log(filter) => json!(history.entries(&filter).await?),
             Self::ReadText { path, entry } => return read_text(&history, parse(&path)?, entry).await,
             Self::Diff { from, to, path } => return diff(&history, from, to, &parse(&path)?).await,
             Self::Clear {} => {
                 history.clear().await?;
                 return Ok(Outcome::Done);
             }
-            Self::Redact { entries } => return Ok(Outcome::Data(json!(history.redact(&entries).await?))),
-            Self::RedactPath { path } => return Ok(Outcome::Data(json!(history.redact_path(&parse(&path)?).await?))),
-            Self::RedactText { text, dry_run: true } => {
-                return Ok(Outcome::Data(json!(history.find_text(&text).await?)));
-            }
-            Self::RedactText { text, dry_run: false } => {
-                return Ok(Outcome::Data(json!(history.redact_text(&text).await?)));
-            }
-            Self::Undo { count, force } => forced_if(history, force).undo(count).await?,
-            Self::Redo { force } => forced_if(history, force).redo().await?,
-            Self::Revert { entries, force } => forced_if(history, force).revert(&entries).await?,
-            Self::Restore { path, to: Some(entry) } => history.restore(&parse(&path)?, entry).await?,
-            Self::Restore { path, to: None } => history.restore_deleted(&parse(&path)?).await?,
-        };
-        Ok(Outcome::Data(json!(taken_back)))
+            Self::Redact { entries } => json!(history.redact(&entries).await?),
+            Self::RedactPath { path } => json!(history.redact_path(&parse(&path)?).await?),
+            Self::RedactText { text, dry_run: true } => json!(history.find_text(&text).await?),
+            Self::RedactText { text, dry_run: false } => json!(history.redact_text(&text).await?),
+            Self::Undo { count, force } => json!(forced_if(history, force).undo(count).await?),
+            Self::Redo { force } => json!(forced_if(history, force).redo().await?),
+            Self::Revert { entries, force } => json!(forced_if(history, force).revert(&entries).await?),
+            Self::Restore { path, to: Some(entry) } => json!(history.restore(&parse(&path)?, entry).await?),
+            Self::Restore { path, to: None } => json!(history.restore_deleted(&parse(&path)?).await?),
+        }))
     }
 }
 
@@ -93,7 +88,7 @@ async fn diff(history: &MemoryHistory, from: u64, to: u64, path: &StorePath) -> 
     Ok(Outcome::Text(known.chain(unknown).collect()))
 }
 
-fn parse(path: &str) -> Result<StorePath, StoreError> {
+pub(super) fn parse(path: &str) -> Result<StorePath, StoreError> {
     Ok(MemoryPath::parse(path)?.into())
 }
 

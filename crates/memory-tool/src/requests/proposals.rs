@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{Actor, MemoryPath, Store, StoreError, StorePath};
+use memory_tool_core::{Actor, Store, StoreError, StorePath};
 use memory_tool_history::Id;
 use memory_tool_proposals::{Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::memory::Memory;
+use crate::requests::history::parse;
 use crate::requests::{self, RequestError};
 
 /// A request to the proposals: a method of [`Proposals`]. With a revision, it fails if the proposal has another one.
@@ -126,10 +127,6 @@ fn millis(time: SystemTime) -> u64 {
 fn files_at(proposal: &Proposal, paths: Option<Vec<String>>) -> Result<Vec<StorePath>, ProposalError> {
     let paths: Vec<_> = paths.iter().flatten().map(|path| parse(path)).collect::<Result<_, _>>()?;
     if paths.is_empty() { Ok(Vec::new()) } else { proposal.files_at(&paths) }
-}
-
-fn parse(path: &str) -> Result<StorePath, StoreError> {
-    Ok(MemoryPath::parse(path)?.into())
 }
 
 impl From<ProposalError> for RequestError {
