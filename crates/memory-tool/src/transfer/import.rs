@@ -93,10 +93,7 @@ impl Import {
     /// # Errors
     /// The errors of [`Memory::import`](crate::Memory::import) for the source.
     pub async fn has_files(&mut self) -> Result<bool, TransferError> {
-        let item = match self.next().await? {
-            Some(item) => item,
-            None => return Err(self.stopped()),
-        };
+        let item = self.next().await?;
         let is_file = matches!(item, SourceItem::File { .. });
         if let Some(reader) = &mut self.reader {
             reader.first = Some(item);
@@ -104,15 +101,18 @@ impl Import {
         Ok(is_file)
     }
 
-    async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
+    /// The next item. After the last one, this is an error.
+    async fn next(&mut self) -> Result<SourceItem, TransferError> {
         if let Some(origin) = self.origin.take() {
             self.reader = Some(self.read(origin)?);
         }
-        let Some(reader) = &mut self.reader else { return Ok(None) };
-        match reader.first.take() {
-            Some(item) => Ok(Some(item)),
-            None => reader.items.recv().await.transpose(),
-        }
+        let next = match &mut self.reader {
+            Some(SourceReader { first: first @ Some(_), .. }) => first.take(),
+            Some(reader) => reader.items.recv().await.transpose()?,
+            None => None,
+        };
+        let ended = || io::Error::other("the source was already read");
+        next.ok_or_else(|| TransferError::Source { name: self.name.clone(), source: ended() })
     }
 
     fn read(&self, origin: Origin) -> Result<SourceReader, TransferError> {
@@ -135,10 +135,6 @@ impl Import {
         });
         reader.map_err(|source| TransferError::Source { name: self.name.clone(), source })?;
         Ok(SourceReader { items, first: None })
-    }
-
-    fn stopped(&self) -> TransferError {
-        TransferError::Source { name: self.name.clone(), source: io::Error::other("the source was already read") }
     }
 }
 
@@ -210,17 +206,16 @@ pub(super) async fn run(
     let mut files = 0;
     loop {
         match import.next().await? {
-            Some(SourceItem::File { path, content, times }) => {
+            SourceItem::File { path, content, times } => {
                 destination.put(&path, content, times).await?;
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(SourceItem::End { skipped, archive_error }) => {
+            SourceItem::End { skipped, archive_error } => {
                 let written = destination.report(|_| false).await?;
                 let SkippedFiles { reported, more } = skipped;
                 return Ok(ImportReport { written, skipped: reported, more_skipped: more, archive_error });
             }
-            None => return Err(import.stopped()),
         }
     }
 }

@@ -96,17 +96,13 @@ fn import_file(
     };
     let times = FileTimes::new().modified(found.modified().ok().map(SystemTime::into_std));
     let Some(path) = filter.accept(name, found.len()) else { return Ok(()) };
-    match read_up_to(filter.skip_above, file) {
-        Ok(Some(content)) => (filter.take)(path, content, times),
-        Ok(None) => {
-            filter.skip(name, &filter.too_large());
-            Ok(())
-        }
-        Err(error) => {
-            filter.skip(name, &error.to_string());
-            Ok(())
-        }
-    }
+    let skipped = match read_up_to(filter.skip_above, file) {
+        Ok(Some(content)) => return (filter.take)(path, content, times),
+        Ok(None) => filter.too_large(),
+        Err(error) => error.to_string(),
+    };
+    filter.skip(name, &skipped);
+    Ok(())
 }
 
 /// Opens a regular file. Another type of file that replaced it after the listing is an error.

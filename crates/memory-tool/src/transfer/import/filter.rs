@@ -55,22 +55,14 @@ impl ImportFilter {
     pub(super) fn accept(&mut self, name: &[u8], size: u64) -> Option<MemoryPath> {
         let path = self.path(name)?;
         self.found_any = true;
-        let path = match path {
-            Ok(path) => path,
-            Err(reason) => {
-                self.skip(name, &reason);
-                return None;
-            }
+        let reason = match path {
+            Ok(_) if size > self.skip_above => self.too_large(),
+            Ok(path) if self.taken.insert(path.clone()) => return Some(path),
+            Ok(_) => "an earlier file has the same name".to_owned(),
+            Err(reason) => reason,
         };
-        if size > self.skip_above {
-            self.skip(name, &self.too_large());
-            return None;
-        }
-        if !self.taken.insert(path.clone()) {
-            self.skip(name, "an earlier file has the same name");
-            return None;
-        }
-        Some(path)
+        self.skip(name, &reason);
+        None
     }
 
     /// Records a skipped name, unless it is outside the selected directory.
