@@ -252,10 +252,7 @@ impl MemoryBuilder {
             tool_over,
         };
         let memory = Memory { inner: Arc::new(inner), store, tool, actor: None };
-        Ok(match actor {
-            Some(actor) => memory.by(actor),
-            None => memory,
-        })
+        Ok(actor.into_iter().fold(memory, |memory, actor| memory.by(actor)))
     }
 
     async fn open_backend(&self) -> Result<Backend, OpenError> {
@@ -299,10 +296,8 @@ impl MemoryBuilder {
     }
 
     pub(crate) async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
-        match DryRunStore::over(store).await {
-            Ok(dry_run) => Ok(Arc::new(dry_run)),
-            Err(error) => Err(self.error(error.kind(), error)),
-        }
+        let dry_run = DryRunStore::over(store).await.map_err(|error| self.error(error.kind(), error))?;
+        Ok(Arc::new(dry_run))
     }
 
     fn actor_of_changes(&self) -> Option<Actor> {
@@ -325,10 +320,8 @@ impl MemoryBuilder {
             let tool: SharedTool = Arc::new(engine.build());
             #[cfg(feature = "layers")]
             let tool = self.observe_tool(self.audit_tool(tool, actor));
-            match &self.wording {
-                Some(wording) => Arc::new(WordedTool { inner: tool, wording: Arc::clone(wording) }),
-                None => tool,
-            }
+            let Some(wording) = &self.wording else { return tool };
+            Arc::new(WordedTool { inner: tool, wording: Arc::clone(wording) })
         })
     }
 

@@ -48,7 +48,7 @@ impl PathMapEntry for Entry {
     fn version(&self) -> Version {
         match self.source {
             Source::Stored(_) => Version::new(*b"stored"),
-            Source::Written { number, .. } => written_version(number),
+            Source::Written { number, .. } => Version::new([b"dry run".as_slice(), &number.to_be_bytes()].concat()),
         }
     }
 
@@ -57,10 +57,6 @@ impl PathMapEntry for Entry {
         entry.path = path.clone();
         entry
     }
-}
-
-fn written_version(number: u64) -> Version {
-    Version::new([b"dry run".as_slice(), &number.to_be_bytes()].concat())
 }
 
 impl DryRunStore {

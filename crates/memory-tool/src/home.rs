@@ -57,10 +57,7 @@ pub(crate) fn expand_tilde(path: &Path) -> Result<PathBuf, HomeError> {
 
 /// Returns an error for a variable.
 pub(crate) fn refuse_variable(variable: Option<&str>) -> Result<(), HomeError> {
-    match variable {
-        Some(name) => Err(HomeError::Variable { name: escape_unprintable(name) }),
-        None => Ok(()),
-    }
+    variable.map_or(Ok(()), |name| Err(HomeError::Variable { name: escape_unprintable(name) }))
 }
 
 /// Finds a variable of a shell or of PowerShell, up to the next separator. `$name` in lower case is an ordinary name.

@@ -286,10 +286,8 @@ impl MemoryOptions {
             ("old_labels", !self.old_labels.is_empty(), "a key", has_key),
             ("was_unlabeled", self.was_unlabeled, "label", self.label.is_some()),
         ];
-        match needs.into_iter().find(|(_, is_set, _, is_met)| *is_set && !*is_met) {
-            Some((option, _, needed, _)) => Err(OptionsError::Requires { option, needed }),
-            None => Ok(()),
-        }
+        let unmet = needs.into_iter().find(|(_, is_set, _, is_met)| *is_set && !*is_met);
+        unmet.map_or(Ok(()), |(option, _, needed, _)| Err(OptionsError::Requires { option, needed }))
     }
 
     /// The limits of the memory. Without limits, all are `None`.

@@ -116,7 +116,8 @@ impl StoreUrl {
             "sqlite" => parse_sqlite_url(location),
             "postgres" | "postgresql" => parse_postgres_url(location),
             "s3" | "gs" | "az" => parse_bucket_url(scheme, location),
-            "in-process" => parse_in_process_url(location),
+            "in-process" if location.is_empty() => Ok(Self::InProcess),
+            "in-process" => Err(StoreUrlError::NamedInProcess),
             _ => {
                 let given = redact_credentials(&given.to_string_lossy());
                 Err(StoreUrlError::UnknownScheme { scheme: scheme.to_owned(), given })
@@ -421,11 +422,6 @@ fn check_prefix(prefix: &[u8]) -> Result<(), StoreUrlError> {
         Some(name) => refused(format!("it contains the segment `{name}`")),
         None => Ok(()),
     }
-}
-
-/// Parses the part after `in-process:`.
-fn parse_in_process_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
-    if location.is_empty() { Ok(StoreUrl::InProcess) } else { Err(StoreUrlError::NamedInProcess) }
 }
 
 fn parse_query(query: &[u8]) -> Result<String, StoreUrlError> {

@@ -204,14 +204,11 @@ impl MemoryBuilder {
         let creates = self.creates() || matches!(backend, Backend::InProcess(_));
         let mode = if creates { OpenMode::Create } else { self.mode() };
         let padding = self.options.padding.unwrap_or_default();
-        let mut builder = EncryptedStore::builder(store, keys).options(self.open_options(mode)).padding(padding);
-        if let Some(label) = &self.options.label {
-            builder = builder.label(label);
-        }
+        let builder = EncryptedStore::builder(store, keys).options(self.open_options(mode)).padding(padding);
+        let builder = self.options.label.iter().fold(builder, |builder, label| builder.label(label));
         let unlabeled = self.options.was_unlabeled.then_some(None);
-        for label in self.options.old_labels.iter().map(|label| Some(label.as_str())).chain(unlabeled) {
-            builder = builder.former_label(label);
-        }
+        let former = self.options.old_labels.iter().map(|label| Some(label.as_str())).chain(unlabeled);
+        let builder = former.fold(builder, |builder, label| builder.former_label(label));
         let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
         Ok((Arc::new(encrypted.clone()), Some(encrypted)))
     }

@@ -66,10 +66,8 @@ impl Memory {
     /// # Errors
     /// The errors of [`ExpiringStore::sweep`](memory_tool_policies::ExpiringStore::sweep).
     pub async fn expire(&self) -> Result<SweepReport, StoreError> {
-        match &self.inner.layers.expiring {
-            Some(expiring) => expiring.sweep().await,
-            None => Ok(SweepReport::default()),
-        }
+        let Some(expiring) = &self.inner.layers.expiring else { return Ok(SweepReport::default()) };
+        expiring.sweep().await
     }
 
     /// Like [`expire`](Self::expire), but holds back nothing. Call it if the clock is known to be right.
@@ -77,10 +75,8 @@ impl Memory {
     /// # Errors
     /// The errors of [`expire`](Self::expire).
     pub async fn expire_all(&self) -> Result<SweepReport, StoreError> {
-        match &self.inner.layers.expiring {
-            Some(expiring) => expiring.sweep_all().await,
-            None => Ok(SweepReport::default()),
-        }
+        let Some(expiring) = &self.inner.layers.expiring else { return Ok(SweepReport::default()) };
+        expiring.sweep_all().await
     }
 
     /// [`expire`](Self::expire) if a path is in this state when files are removed.
@@ -88,10 +84,8 @@ impl Memory {
     /// # Errors
     /// The errors of [`expire`](Self::expire), and the error of the precondition.
     pub async fn expire_if(&self, path: StorePath, required: Precondition) -> Result<SweepReport, StoreError> {
-        match &self.inner.layers.expiring {
-            Some(expiring) => expiring.sweep_if(path, required).await,
-            None => Ok(SweepReport::default()),
-        }
+        let Some(expiring) = &self.inner.layers.expiring else { return Ok(SweepReport::default()) };
+        expiring.sweep_if(path, required).await
     }
 
     /// The [scopes](crate::MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.

@@ -75,10 +75,8 @@ impl MemoryOptions {
 
     async fn open_audit_log(&self) -> Result<Option<(Arc<dyn AuditLog>, Actor)>, OptionsError> {
         let (Some(file), Some(actor), false) = (&self.audit_log, &self.actor, self.dry_run) else { return Ok(None) };
-        let mut log = JsonLinesLog::builder(file).sync(self.audit_sync);
-        if let Some(name) = &self.audit_memory {
-            log = log.memory(name);
-        }
+        let log = JsonLinesLog::builder(file).sync(self.audit_sync);
+        let log = self.audit_memory.iter().fold(log, |log, name| log.memory(name));
         let log = log.open().await.map_err(OptionsError::AuditLog)?;
         Ok(Some((Arc::new(log), actor.clone())))
     }
