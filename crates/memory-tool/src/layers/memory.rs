@@ -127,22 +127,6 @@ impl Memory {
         search.run(&self.store).await
     }
 
-    async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
-        let (store, is_sound) = (self.whole_store(), report.problems.is_empty());
-        let scopes = match self.scopes().await {
-            Ok(scopes) => scopes,
-            Err(error) => return report.and(Err(error)),
-        };
-        for scope in scopes {
-            let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
-            for problem in problems_of_records(Arc::new(scoped), is_sound).await? {
-                report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
-            }
-        }
-        report.problems.extend(problems_of_records(store, is_sound).await?);
-        Ok(report)
-    }
-
     /// Repairs the damaged histories of the memory and of all its scopes, and keeps what is sound: see
     /// [`History::repair`]. Returns what was done, in words.
     ///
@@ -165,8 +149,20 @@ impl Memory {
         &self,
         progress: impl FnMut(VerifyProgress) + Send,
     ) -> Result<VerifyReport, StoreError> {
-        let report = self.verify_files(progress).await?;
-        self.with_history_problems(report).await
+        let mut report = self.verify_files(progress).await?;
+        let (store, is_sound) = (self.whole_store(), report.problems.is_empty());
+        let scopes = match self.scopes().await {
+            Ok(scopes) => scopes,
+            Err(error) => return report.and(Err(error)),
+        };
+        for scope in scopes {
+            let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
+            for problem in problems_of_records(Arc::new(scoped), is_sound).await? {
+                report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
+            }
+        }
+        report.problems.extend(problems_of_records(store, is_sound).await?);
+        Ok(report)
     }
 
     async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
