@@ -3,6 +3,7 @@
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 
+use std::fmt;
 use std::sync::Arc;
 
 use memory_tool::Actor;
@@ -60,8 +61,8 @@ pub enum Grant {
     Prefix(String),
 }
 
-fn as_text<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(name)
+fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 impl Grant {

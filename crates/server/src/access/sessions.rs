@@ -77,9 +77,7 @@ impl Sessions {
 
     async fn keep(self: &Arc<Self>) {
         let sessions = Arc::clone(self);
-        report(
-            spawn_blocking(move || sessions.synchronize()).await.unwrap_or_else(|error| Err(io::Error::other(error))),
-        );
+        report(spawn_blocking(move || sessions.synchronize()).await.map_err(io::Error::other).flatten());
     }
 
     /// Learns what other servers write to the file.

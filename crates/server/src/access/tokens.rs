@@ -13,11 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use memory_tool::{Actor, lock, refuse_others};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
-use crate::access::{Caller, Grant, Right};
+use crate::access::{Caller, Grant, Right, as_text};
 use crate::files::{Followed, replace};
 
 /// The start of each token, for tools that find secrets in texts.
@@ -38,7 +39,7 @@ pub struct TokenEntry {
     /// The SHA-256 of the token in hexadecimal.
     hash: Hash,
     /// The actor of changes with this token.
-    #[serde(with = "actor")]
+    #[serde(serialize_with = "as_text", deserialize_with = "actor")]
     pub actor: Actor,
     /// The memories that it reaches.
     pub memories: Vec<Grant>,
@@ -72,18 +73,8 @@ impl fmt::Debug for Hash {
     }
 }
 
-mod actor {
-    use memory_tool::Actor;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(actor: &Actor, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(actor.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Actor, D::Error> {
-        Actor::from_trusted_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
+fn actor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Actor, D::Error> {
+    Actor::from_trusted_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 impl TokenEntry {

@@ -66,7 +66,8 @@ impl Hosts {
             _ => return Some("there are several headers Host".to_owned()),
         };
         let host = authority(headers);
-        if !BY_ANY_NAME.contains(&path) && !host.as_ref().is_some_and(|host| self.is_name(host)) {
+        let is_name = |host: &Authority| self.names().any(|name| is_same(name, host));
+        if !BY_ANY_NAME.contains(&path) && !host.as_ref().is_some_and(is_name) {
             return Some(format!(
                 "the header Host is {given:?}, which is not a name of this server: to allow it, start the server with \
                  --allow-host, or add it to allow_hosts"
@@ -83,10 +84,6 @@ impl Hosts {
                  add it to allow_hosts"
             )
         })
-    }
-
-    fn is_name(&self, host: &Authority) -> bool {
-        self.names().any(|name| is_same(name, host))
     }
 
     fn scheme<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {

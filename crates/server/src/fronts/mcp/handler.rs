@@ -159,7 +159,7 @@ impl Handler {
                 outcome = reading => outcome,
             };
             if let Err(ReadFailure::Command(error)) = &outcome {
-                report_failure(error, self.tools.report);
+                report_failure(error, self.tools.offer.report);
             }
             return Ok(tools::read_result(outcome).into());
         }
@@ -171,7 +171,7 @@ impl Handler {
         };
         Span::current().record("outcome", outcome_name(&outcome));
         if let Err(error) = &outcome {
-            report_failure(error, self.tools.report);
+            report_failure(error, self.tools.offer.report);
         }
         Ok(tools::result(&outcome).into())
     }
@@ -226,7 +226,7 @@ impl ServerHandler for Handler {
             .with_description("Files under /memories that persist between conversations");
         ServerConfig::new(capabilities)
             .with_server_info(server)
-            .with_instructions(prompts::instructions(self.tools.is_read_only))
+            .with_instructions(prompts::instructions(self.tools.offer.read_only))
     }
 
     async fn initialize(
@@ -275,7 +275,7 @@ impl ServerHandler for Handler {
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
         let (listed, next) =
-            offload(target.processors(), resources::list(&memory, cursor.as_deref(), self.tools.report)).await?;
+            offload(target.processors(), resources::list(&memory, cursor.as_deref(), self.tools.offer.report)).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -297,7 +297,7 @@ impl ServerHandler for Handler {
         let target = self.target(&context)?;
         let (memory, _turn) =
             turn(&context, &target, Some(CommandName::View)).await?.map_err(|error| refusal(&error))?;
-        let reading = offload(target.processors(), resources::read(&memory, &request.uri, self.tools.report));
+        let reading = offload(target.processors(), resources::read(&memory, &request.uri, self.tools.offer.report));
         let contents = reading.instrument(span(&context)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -348,7 +348,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(prompts::get(&request, self.tools.changes_wait)?.into())
+        Ok(prompts::get(&request, self.tools.offer.changes_wait)?.into())
     }
 
     async fn on_custom_request(

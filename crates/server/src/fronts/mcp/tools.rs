@@ -26,24 +26,22 @@ pub(super) struct Offer {
     pub(super) create_overwrites: bool,
     pub(super) read_only: bool,
     pub(super) history: bool,
-    pub(super) changes_wait: bool,
-    pub(super) report: Report,
-}
-
-/// The tools of a server.
-#[derive(Debug)]
-pub(super) struct Tools {
-    pub(super) list: Vec<Tool>,
-    pub(super) is_read_only: bool,
     /// Whether changes wait in a proposal. Only prompts say so, because they come from the user.
     pub(super) changes_wait: bool,
     /// Reports failures of the storage.
     pub(super) report: Report,
 }
 
+/// The tools of a server.
+#[derive(Debug)]
+pub(super) struct Tools {
+    list: Vec<Tool>,
+    pub(super) offer: Offer,
+}
+
 impl Tools {
     pub(super) fn new(offer: Offer) -> Self {
-        let Offer { separate_tools, create_overwrites, read_only, history, changes_wait, report } = offer;
+        let Offer { separate_tools, create_overwrites, read_only, history, .. } = offer;
         let annotated = |tool: Tool, command: Option<CommandName>| {
             let annotations = annotations(command, create_overwrites);
             tool.with_annotations(if read_only { annotations.read_only(true).destructive(false) } else { annotations })
@@ -55,7 +53,7 @@ impl Tools {
         };
         list.push(search::definition());
         list.extend(history.then(history::definition));
-        Self { list, is_read_only: read_only, changes_wait, report }
+        Self { list, offer }
     }
 
     /// The tools for a client.
