@@ -95,6 +95,10 @@ impl Word {
     fn of(&self, text: &str) -> Option<&Regex> {
         if text.is_ascii() { self.ascii.as_ref() } else { Some(&self.full) }
     }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.of(text).is_some_and(|word| word.is_match(text))
+    }
 }
 
 impl Matcher {
@@ -126,11 +130,9 @@ impl Matcher {
         };
         let word = |expression: &Expression, has_slash| {
             let full = compile(&expression.full)?;
-            let ascii = expression
-                .ascii
-                .as_ref()
-                .map(|ascii| if *ascii == expression.full { Ok(full.clone()) } else { compile(ascii) });
-            Ok::<_, SearchError>(Word { ascii: ascii.transpose()?, full, has_slash })
+            let of_ascii = |ascii: &String| if *ascii == expression.full { Ok(full.clone()) } else { compile(ascii) };
+            let ascii = expression.ascii.as_ref().map(of_ascii).transpose()?;
+            Ok::<_, SearchError>(Word { ascii, full, has_slash })
         };
         let words = expressions.iter().zip(&parts).map(|(expression, (_, part))| word(expression, part.contains('/')));
         let words = words.collect::<Result<Vec<_>, _>>()?;
@@ -149,18 +151,13 @@ impl Matcher {
 
     /// The words in a line that has at least one.
     pub(super) fn words_in_match(&self, line: &str) -> WordSet {
-        if self.words.len() == 1 {
-            1
-        } else {
-            self.words_where(|word| word.of(line).is_some_and(|word| word.is_match(line)))
-        }
+        if self.words.len() == 1 { 1 } else { self.words_where(|word| word.is_in(line)) }
     }
 
     /// The words in a name, and the words in its path or name. Words with a slash are only in paths of files.
     pub(super) fn words_in_path(&self, path: &str, name: &str, is_directory: bool) -> (WordSet, WordSet) {
-        let is_in = |text: &str, word: &Word| word.of(text).is_some_and(|word| word.is_match(text));
-        let in_name = self.words_where(|word| !word.has_slash && is_in(name, word));
-        let in_path = self.words_where(|word| !(word.has_slash && is_directory) && is_in(path, word));
+        let in_name = self.words_where(|word| !word.has_slash && word.is_in(name));
+        let in_path = self.words_where(|word| !(word.has_slash && is_directory) && word.is_in(path));
         (in_name, in_name | in_path)
     }
 

@@ -147,12 +147,9 @@ impl SearchReport {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.more_matches > 0 {
-            let paths = if self.more_paths > 0 {
-                format!(", including {} with no match shown", count(self.more_paths, "path"))
-            } else {
-                String::new()
-            };
-            notes.push(format!("{} not shown{paths}.", count(self.more_matches, "more match")));
+            let (matches, paths) = (count(self.more_matches, "more match"), count(self.more_paths, "path"));
+            let of_paths = format!(", including {paths} with no match shown");
+            notes.push(format!("{matches} not shown{}.", if self.more_paths > 0 { of_paths.as_str() } else { "" }));
         }
         if let Some(stopped) = self.stopped {
             let reason = match stopped {

@@ -15,8 +15,7 @@ use crate::search::{Search, SearchedPart};
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::node::{FileEntry, Listing, Node, UnlistedItem, UnlistedReason};
 use crate::store::path::MemoryPath;
-use crate::store::path_rules::MEMORIES;
-use crate::store::path_rules::split_names;
+use crate::store::path_rules::{MEMORIES, split_names};
 use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 use crate::tool::directory_view::is_visible;
@@ -159,7 +158,7 @@ impl<'a> SearchRun<'a> {
         let mut previous = None;
         for file in files {
             let directories = self.new_directories(&file.path, previous.replace(&file.path));
-            let directories = directories.map(|directory| self.candidate(&directory, None));
+            let directories = directories.iter().map(|directory| self.candidate(directory, None));
             candidates.extend(directories.filter(|directory| directory.found.is_name_match));
             candidates.push(self.candidate(&file.path, Some(file)));
         }
@@ -267,20 +266,16 @@ impl<'a> SearchRun<'a> {
     }
 
     /// The directories above a file that are not above the previous one, from the outermost.
-    fn new_directories(
-        &self,
-        path: &StorePath,
-        previous: Option<&StorePath>,
-    ) -> impl Iterator<Item = StorePath> + use<> {
-        let within = self.within;
+    fn new_directories(&self, path: &StorePath, previous: Option<&StorePath>) -> Vec<StorePath> {
         let is_new = |directory: &StorePath| {
             !directory.is_root()
                 && !previous.is_some_and(|previous| previous.is_under(directory))
-                && (within.is_empty() || within.iter().any(|place| directory.is_under(place)))
+                && (self.within.is_empty() || self.within.iter().any(|place| directory.is_under(place)))
         };
         let has_new = previous.is_none_or(|previous| previous.parent() != path.parent());
-        let directories: Vec<_> = has_new.then(|| path.parents().filter(is_new)).into_iter().flatten().collect();
-        directories.into_iter().rev()
+        let mut directories: Vec<_> = has_new.then(|| path.parents().filter(is_new)).into_iter().flatten().collect();
+        directories.reverse();
+        directories
     }
 
     /// Adds a result if it has matches, as far as the limits allow.
@@ -292,7 +287,7 @@ impl<'a> SearchRun<'a> {
         self.report.matches += matches;
         let mut shown = 0;
         if found.is_name_match || self.search.paths_only {
-            shown = u64::from(self.fits(1, found.path.as_str().chars().count()));
+            shown = u64::from(self.fits(found.path.as_str().chars().count()));
         }
         if !self.search.paths_only {
             shown += self.show_lines(&mut found, lines, text);
@@ -322,7 +317,7 @@ impl<'a> SearchRun<'a> {
                 })
                 .collect();
             let path = if found.lines.is_empty() { found.path.as_str().chars().count() } else { 0 };
-            if !self.fits(1, path + shown.iter().map(|line| line.text.chars().count()).sum::<usize>()) {
+            if !self.fits(path + shown.iter().map(|line| line.text.chars().count()).sum::<usize>()) {
                 return index as u64;
             }
             found.lines.extend(shown);
@@ -331,11 +326,11 @@ impl<'a> SearchRun<'a> {
     }
 
     /// Counts a match of this length as shown, unless it exceeds a limit.
-    fn fits(&mut self, matches: usize, characters: usize) -> bool {
-        self.is_full |= self.shown + matches > self.search.max_matches
+    fn fits(&mut self, characters: usize) -> bool {
+        self.is_full |= self.shown >= self.search.max_matches
             || self.characters.saturating_add(characters) > self.search.max_characters;
         if !self.is_full {
-            self.shown += matches;
+            self.shown += 1;
             self.characters += characters;
         }
         !self.is_full
