@@ -29,14 +29,6 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The present path of the file. `None` if only the history has its contents.
-    pub(crate) fn present(&self) -> Option<&StorePath> {
-        match self {
-            Self::Present(file) => Some(&file.path),
-            Self::Past(..) | Self::Redacted(_) => None,
-        }
-    }
-
     /// Whether nothing has the contents.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Past(_, None) | Self::Redacted(_))
@@ -100,16 +92,12 @@ impl Files {
                     self.0.insert(path.clone(), Source::Past(entry.number, kept));
                 }
                 FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
-                FileChange::Rename { from, to } => self.rename(to, from),
+                FileChange::Rename { from, to } => rename(&mut self.0, to, from),
                 FileChange::Redacted { before, .. } => {
                     _ = before.as_ref().and_then(|it| it.digest).and_then(|_| kept.next());
                 }
             }
         }
-    }
-
-    fn rename(&mut self, from: &StorePath, to: &StorePath) {
-        rename(&mut self.0, from, to);
     }
 
     /// The files at or under a path.
@@ -135,11 +123,6 @@ struct Identities {
 }
 
 impl Identities {
-    fn at_end(versions: Versions) -> Self {
-        let paths = versions.present().map(|(path, id)| (path.clone(), id)).collect();
-        Self { versions, paths }
-    }
-
     /// Takes an entry back, also in `files`, which were taken back already.
     fn take_back(&mut self, entry: &Entry, files: &mut Files) {
         let mut kept = entry.kept();
@@ -213,8 +196,9 @@ impl PastFiles {
         let files = match Self::walk(log, tip, number, None).await? {
             Some(files) => files,
             None => {
-                let identities = Identities::at_end(log.versions(tip).await?);
-                Self::walk(log, tip, number, Some(identities)).await?.unwrap_or_default()
+                let versions = log.versions(tip).await?;
+                let paths = versions.present().map(|(path, id)| (path.clone(), id)).collect();
+                Self::walk(log, tip, number, Some(Identities { versions, paths })).await?.unwrap_or_default()
             }
         };
         Ok(Self { tip: Arc::clone(tip), number, files })

@@ -32,12 +32,12 @@ impl<S: Store> Log<S> {
     /// The files and their versions since the last record of the births, which suffices for the next one.
     pub(crate) async fn recent_versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
         let births = self.births(tip.require_in_read()).await?;
-        let after = births.as_ref().map_or(0, Births::after).clamp(tip.head.first - 1, tip.newest());
+        let after = births.as_ref().map_or(0, |births| births.after).clamp(tip.head.first - 1, tip.newest());
         self.continued(Versions::new(tip.head.id, births, after + 1), tip).await
     }
 
     async fn continued(&self, mut versions: Versions, tip: &Tip) -> Result<Versions, StoreError> {
-        for entry in Backwards::since(self, tip, versions.last().0).await? {
+        for entry in Backwards::since(self, tip, versions.last.0).await? {
             versions.add(&entry);
         }
         let options = tip.require_in_read();

@@ -52,19 +52,13 @@ pub struct TakenBack {
     pub missing: Vec<StorePath>,
 }
 
-/// Whether files that have changed since are replaced.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Force {
-    No,
-    Yes,
-}
-
 /// Plans the batch that reaches a goal. A plan for a later end of the log continues the plan before.
 pub(crate) struct Planner<'a, S> {
     store: &'a HistoryStore<S>,
     log: &'a Log<S>,
     goal: Goal,
-    force: Force,
+    /// Whether files that have changed since are replaced.
+    force: bool,
     /// The end of the log of the last plan.
     tip: Option<Arc<Tip>>,
     /// The last plan, if it may still be right.
@@ -81,7 +75,7 @@ pub(crate) struct Planner<'a, S> {
 }
 
 impl<'a, S: Store> Planner<'a, S> {
-    pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: Force) -> Self {
+    pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: bool) -> Self {
         let number = if let Goal::Restore(_, Some(entry)) = &goal { entry.number } else { 0 };
         Self {
             store,
@@ -168,24 +162,20 @@ impl<'a, S: Store> Planner<'a, S> {
 
     async fn choose(&self, tip: &Tip) -> Result<(Vec<Entry>, Origin), HistoryError> {
         let choosing = Choosing { log: self.log, tip };
-        Ok(match &self.goal {
-            Goal::Redo => {
-                let undo = choosing.last_undo().await?;
-                let number = undo.number;
-                (vec![undo], Origin::Redo(number))
-            }
-            Goal::Revert(entries) => {
-                let entries = choosing.entries(entries).await?;
-                let numbers = entries.iter().map(|entry| entry.number).collect();
-                (entries, Origin::Revert(numbers))
-            }
-            Goal::Undo(count) => {
-                let undone = choosing.last_changes(*count).await?;
-                let numbers = undone.iter().map(|entry| entry.number).collect();
-                (undone, Origin::Undo(numbers))
-            }
-            Goal::Restore(..) => (Vec::new(), Origin::Restore(self.past.number())),
-        })
+        let entries = match &self.goal {
+            Goal::Redo => vec![choosing.last_undo().await?],
+            Goal::Revert(entries) => choosing.entries(entries).await?,
+            Goal::Undo(count) => choosing.last_changes(*count).await?,
+            Goal::Restore(..) => Vec::new(),
+        };
+        let mut numbers = entries.iter().map(|entry| entry.number);
+        let origin = match &self.goal {
+            Goal::Redo => Origin::Redo(numbers.next().unwrap_or_default()),
+            Goal::Revert(_) => Origin::Revert(numbers.collect()),
+            Goal::Undo(_) => Origin::Undo(numbers.collect()),
+            Goal::Restore(..) => Origin::Restore(self.past.number()),
+        };
+        Ok((entries, origin))
     }
 
     /// Takes back these entries, newest first.
@@ -207,15 +197,15 @@ impl<'a, S: Store> Planner<'a, S> {
             let expired = Choosing { log: self.log, tip }.expired_since(oldest).await?;
             self.missing.extend(in_the_way.extract_if(.., |path| expired.contains(path)));
         }
-        if !in_the_way.is_empty() && self.force == Force::No {
+        if !in_the_way.is_empty() && !self.force {
             let merged = self.merge(tip, entries).await?;
             return merged.ok_or(HistoryError::Changed { paths: in_the_way });
         }
         if let [entry] = entries
             && in_the_way.is_empty()
-            && only_renames(entry)
+            && let Some(batch) = rename_back(entry)
         {
-            return Ok(rename_back(entry));
+            return Ok(batch);
         }
         self.keep_missing(&present, &mut files);
         let batch = self.change(tip, batch, &present, &files).await?;
@@ -368,8 +358,8 @@ impl<'a, S: Store> Planner<'a, S> {
         let mut removed = present.0.clone();
         removed.retain(|path, _| !wanted.0.contains_key(path));
         for (path, source) in &wanted.0 {
-            let now = source.present();
-            if now == Some(path) || self.is_present(tip, present, path, source).await? {
+            let now = if let Source::Present(file) = source { Some(&file.path) } else { None };
+            if now == Some(path) || self.is_present(tip, present.0.get(path), source).await? {
                 continue;
             }
             if let Some(file) = path.parents().find(|above| wanted.0.contains_key(above)) {
@@ -393,16 +383,10 @@ impl<'a, S: Store> Planner<'a, S> {
     }
 
     /// Whether the present file already has the contents.
-    async fn is_present(
-        &mut self,
-        tip: &Tip,
-        present: &Files,
-        path: &StorePath,
-        source: &Source,
-    ) -> Result<bool, HistoryError> {
-        match (present.0.get(path), source) {
+    async fn is_present(&mut self, tip: &Tip, now: Option<&Source>, wanted: &Source) -> Result<bool, HistoryError> {
+        match (now, wanted) {
             (Some(Source::Present(file)), Source::Past(_, Some(kept))) if file.size == kept.digest.size => {
-                Ok(self.present(tip, path).await?.0 == kept.digest)
+                Ok(self.present(tip, &file.path).await?.0 == kept.digest)
             }
             _ => Ok(false),
         }
@@ -443,16 +427,13 @@ fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {
     batch.require(path, Precondition::Version(version))
 }
 
-fn only_renames(entry: &Entry) -> bool {
-    !entry.changes.is_empty() && entry.changes.iter().all(|change| matches!(change, FileChange::Rename { .. }))
-}
-
-/// Takes back the renames of an entry, which keeps directories whole and the times of files.
-fn rename_back(entry: &Entry) -> Batch {
-    entry.changes.iter().fold(Batch::new(), |batch, change| match change {
-        FileChange::Rename { from, to } => batch.rename(to, from),
-        FileChange::Write { .. } | FileChange::Remove { .. } | FileChange::Redacted { .. } => batch,
-    })
+/// Takes back an entry that only renames, which keeps directories whole and the times of files.
+fn rename_back(entry: &Entry) -> Option<Batch> {
+    let renamed = entry.changes.iter().try_fold(Batch::new(), |batch, change| match change {
+        FileChange::Rename { from, to } => Some(batch.rename(to, from)),
+        FileChange::Write { .. } | FileChange::Remove { .. } | FileChange::Redacted { .. } => None,
+    });
+    renamed.filter(|_| !entry.changes.is_empty())
 }
 
 /// Chooses the entries to take back.

@@ -94,7 +94,7 @@ impl VersionCache {
             && let Some(new) = log.since(tip, known).await?
         {
             let mut cached = lock(&self.0);
-            if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (known.number, known.id)) {
+            if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last == (known.number, known.id)) {
                 new.iter().for_each(|entry| cached.versions.add(entry));
                 files.iter().for_each(|files| cached.versions.observe(files));
                 return Ok(true);
@@ -109,11 +109,11 @@ impl VersionCache {
 
 impl Cached {
     fn end(&self) -> KnownEnd {
-        let (number, id) = self.versions.last();
-        KnownEnd { history: self.versions.history(), first: self.first, number, id }
+        let (number, id) = self.versions.last;
+        KnownEnd { history: self.versions.history, first: self.first, number, id }
     }
 
     fn is_at(&self, tip: &Tip) -> bool {
-        self.versions.history() == tip.head.id && self.versions.last() == (tip.newest(), tip.last_id())
+        self.versions.history == tip.head.id && self.versions.last == (tip.newest(), tip.last_id())
     }
 }

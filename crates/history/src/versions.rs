@@ -124,18 +124,12 @@ impl TrackedFile {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Births {
     /// The number of the entry after which the files have these identities.
-    after: u64,
+    pub(crate) after: u64,
     /// The identity of this entry. Zeros for the beginning of a history.
     entry: Id,
     live: Vec<Birth>,
     /// The numbers and indexes of removals, with the identities of the files, and whether these are made from paths.
     removed: Vec<(u64, usize, Id, bool)>,
-}
-
-impl Births {
-    pub(crate) fn after(&self) -> u64 {
-        self.after
-    }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -144,11 +138,13 @@ struct Birth {
     file: Id,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_by_path: bool,
-    #[serde(default, with = "optional_milliseconds")]
-    created: Option<SystemTime>,
+    created: Option<Time>,
     /// The newest version, without path and digest, which the present file has.
     head: Option<(VersionId, FileVersion)>,
 }
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct Time(#[serde(with = "milliseconds")] SystemTime);
 
 /// A change that freed a path.
 #[derive(Clone, Debug)]
@@ -164,11 +160,11 @@ struct Freed {
 /// The files of a memory and their versions, as computed from a log.
 #[derive(Clone, Debug, Default)]
 pub struct Versions {
-    history: Id,
+    pub(crate) history: Id,
     /// The entry since which the freed paths are known, or the history.
     since: Id,
     /// The number and the identity of the newest entry that was added.
-    last: (u64, Id),
+    pub(crate) last: (u64, Id),
     births: Births,
     files: Vec<TrackedFile>,
     live: BTreeMap<StorePath, usize>,
@@ -190,14 +186,6 @@ impl Versions {
         let mut versions = Self { history, since: history, last, births, ..Self::default() };
         versions.merge_births();
         versions
-    }
-
-    pub(crate) fn last(&self) -> (u64, Id) {
-        self.last
-    }
-
-    pub(crate) fn history(&self) -> Id {
-        self.history
     }
 
     /// The file with this identity.
@@ -379,7 +367,8 @@ impl Versions {
             let file = known.unwrap_or_else(|| self.track(id, None));
             let file = self.identify(file, id);
             let tracked = &mut self.files[file];
-            (tracked.created, tracked.path, tracked.is_by_path) = (created, Some(path.clone()), is_by_path);
+            (tracked.path, tracked.is_by_path) = (Some(path.clone()), is_by_path);
+            tracked.created = created.map(|Time(time)| time);
             if let Some((head, version)) = head
                 && tracked.versions.is_empty()
             {
@@ -407,14 +396,16 @@ impl Versions {
         let live = self.live.iter().filter(|(path, _)| self.listed.contains(*path)).map(|(path, file)| {
             let file = &self.files[*file];
             let head = file.head().and_then(|head| Some((head, self.versions.get(&head)?.clone())));
-            Birth { path: path.clone(), file: file.id, is_by_path: file.is_by_path, created: file.created, head }
+            let (path, created) = (path.clone(), file.created.map(Time));
+            Birth { path, file: file.id, is_by_path: file.is_by_path, created, head }
         });
         let is_removal = |(_, version): &(&VersionId, &FileVersion)| {
             version.operation == Operation::Deleted && version.redacted_by.is_none()
         };
         let removals = self.versions.iter().filter(is_removal);
         let of_removal = |(id, version): (&VersionId, &FileVersion)| {
-            ((id.number, id.index), (version.file, self.is_by_path(version.file)))
+            let is_by_path = self.file(version.file).is_some_and(|file| file.is_by_path);
+            ((id.number, id.index), (version.file, is_by_path))
         };
         let mut removed: BTreeMap<_, _> = removals.map(of_removal).collect();
         for (number, index, file, is_by_path) in &self.births.removed {
@@ -426,10 +417,6 @@ impl Versions {
         let removed = removed.map(|((number, index), (file, is_by_path))| (number, index, file, is_by_path)).collect();
         let (after, entry) = self.last;
         Births { after, entry: if after == 0 { Id::default() } else { entry }, live: live.collect(), removed }
-    }
-
-    fn is_by_path(&self, file: Id) -> bool {
-        self.file(file).is_some_and(|file| file.is_by_path)
     }
 
     fn insert(&mut self, id: VersionId, version: FileVersion) {
@@ -600,21 +587,4 @@ fn hashed(parts: &[&[u8]]) -> Id {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&digest[..8]);
     Hex::new(bytes)
-}
-
-mod optional_milliseconds {
-    use serde::{Deserializer, Serializer};
-
-    use super::*;
-
-    #[derive(Deserialize, Serialize)]
-    struct Time(#[serde(with = "milliseconds")] SystemTime);
-
-    pub(super) fn serialize<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
-        time.map(Time).serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
-        Ok(Option::<Time>::deserialize(deserializer)?.map(|Time(time)| time))
-    }
 }
