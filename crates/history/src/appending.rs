@@ -34,22 +34,19 @@ impl<'a, S: Store> Appending<'a, S> {
     }
 
     /// Adds an entry, and edits others.
-    pub(crate) async fn add(
-        mut self,
-        mut new: Stored,
-        mut edits: Edits,
-    ) -> Result<(Batch, Head, Arc<Stored>), StoreError> {
+    pub(crate) async fn add(mut self, mut new: Stored, edits: Edits) -> Result<(Batch, Head, Arc<Stored>), StoreError> {
+        let Edits { mut entries, versions, .. } = edits;
         new.entry.number = self.tip.next;
         new.entry.id = Id::random()?;
         new.entry.after = if self.tip.has_history() { self.tip.last_id() } else { self.head.tail };
         self.write_large(&mut new, false)?;
         let new = Arc::new(new);
-        self.is_edited = !edits.entries.is_empty();
-        for stored in edits.entries.values_mut() {
+        self.is_edited = !entries.is_empty();
+        for stored in entries.values_mut() {
             self.replace_large(stored).await?;
         }
-        let mut recent = edits.entries.split_off(&self.tip.head.blocks_end);
-        self.rewrite_blocks(edits.entries).await?;
+        let mut recent = entries.split_off(&self.tip.head.blocks_end);
+        self.rewrite_blocks(entries).await?;
         if new.entry.number + 1 - self.head.blocks_end >= BLOCK {
             self.add_block(recent, &new).await?;
         } else {
@@ -59,7 +56,7 @@ impl<'a, S: Store> Appending<'a, S> {
             }
         }
         let versions = if self.tip.has_history() {
-            self.versions_after(&new.entry, edits.versions).await?
+            self.versions_after(&new.entry, versions).await?
         } else {
             // The files of other programs keep the identities that they had without a history.
             Some(self.log.recent_versions(self.tip).await?).filter(|versions| versions.present().next().is_some())

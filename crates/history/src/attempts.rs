@@ -30,11 +30,6 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// An attempt failed.
-    pub(crate) fn lose(&mut self) {
-        self.lost.get_or_insert_with(Instant::now);
-    }
-
     pub(crate) fn is_due(&self) -> bool {
         self.lost.is_some_and(|lost| lost.elapsed() >= PATIENCE)
     }
@@ -105,7 +100,7 @@ impl Attempts {
             return Err(busy());
         }
         self.made += 1;
-        self.claims.lose();
+        self.claims.lost.get_or_insert_with(Instant::now);
         self.check_deadline()
     }
 

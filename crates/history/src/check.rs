@@ -202,11 +202,8 @@ impl<S: Store> Check<'_, S> {
     async fn was_changed_since(&self, path: &StorePath) -> Result<bool, StoreError> {
         let now = self.log.load().await?;
         let new = Backwards::since(self.log, &now, self.end).await?;
-        Ok(new
-            .iter()
-            .flat_map(|entry| &entry.changes)
-            .flat_map(FileChange::paths)
-            .any(|changed| changed.overlaps(path)))
+        let mut changed = new.iter().flat_map(|entry| &entry.changes).flat_map(FileChange::paths);
+        Ok(changed.any(|changed| changed.overlaps(path)))
     }
 }
 

@@ -101,7 +101,7 @@ pub struct Differences {
 }
 
 /// The files at or under a path.
-async fn listed(store: &(impl Store + ?Sized), path: &StorePath) -> Result<BTreeSet<StorePath>, StoreError> {
+pub(crate) async fn listed(store: &(impl Store + ?Sized), path: &StorePath) -> Result<BTreeSet<StorePath>, StoreError> {
     Ok(match store.read_opts(path, ReadOptions::new()).await? {
         Node::File(_) => BTreeSet::from([path.clone()]),
         Node::Directory(listing) => listing.files.into_iter().map(|file| file.path).collect(),
@@ -160,17 +160,6 @@ async fn past_content<S: Store>(past: &Past<S>, path: &StorePath) -> Result<Opti
     Ok(past.read(path).await?.into_file().map(|file| file.content))
 }
 
-async fn content<S: Store>(
-    reader: &mut Reader<'_, S>,
-    files: &Files,
-    path: &StorePath,
-) -> Result<Option<Vec<u8>>, HistoryError> {
-    match files.0.get(path) {
-        Some(source) => reader.read(path, source).await.map(Some),
-        None => Ok(None),
-    }
-}
-
 /// How an entry changed files. It has the hashes of the contents that it wrote, which find them in later entries or in
 /// present files, also if entries between are redacted.
 pub(crate) async fn of_entry<S: Store>(
@@ -208,8 +197,8 @@ pub(crate) async fn of_entry<S: Store>(
         if let Some((number, kept)) = hash.and_then(|hash| kept_later.get(hash.sha256.as_bytes())) {
             files.0.insert(path.clone(), Source::Past(*number, Some(*kept)));
         }
-        let old = if change.before().is_some() { content(&mut old_reader, &before, path).await } else { Ok(None) };
-        let new = if hash.is_some() { content(&mut new_reader, &files, path).await } else { Ok(None) };
+        let old = if change.before().is_some() { old_reader.read_from(&before, path).await } else { Ok(None) };
+        let new = if hash.is_some() { new_reader.read_from(&files, path).await } else { Ok(None) };
         match (old, new) {
             (Err(error @ HistoryError::Store(_)), _) | (_, Err(error @ HistoryError::Store(_))) => return Err(error),
             (Ok(old), Ok(new)) if new.as_deref().map(Digest::of) == hash.copied() => {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{MemoryPath, Moment, PathError, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{MemoryPath, Moment, PathError, Store, StoreError, StorePath};
 use serde::{Deserialize, Deserializer};
 
+use crate::diff::listed;
 use crate::entry::{Entry, FileChange};
 use crate::log::Log;
 use crate::past::Backwards;
@@ -113,11 +114,11 @@ impl LogFilter {
         // The path is the present one, and has to be followed from the end.
         let mut reader = Backwards::from(log, tip, if path.is_some() { tip.newest() } else { newest });
         let mut index = if path.is_some() { log.index(tip).await? } else { Vec::new() };
-        let present = if self.deleted { Some(present(log).await?) } else { None };
+        let present = if self.deleted { Some(listed(&log.store, &StorePath::memories()).await?) } else { None };
         let mut entries = Vec::new();
         while self.limit.is_none_or(|limit| entries.len() < limit) {
             if let Some(path) = &path {
-                skip_other_blocks(&mut reader, tip, &mut index, path);
+                skip_blocks(&mut reader, tip, &mut index, path);
             }
             let Some(entry) = reader.next().await? else { break };
             if self.since.is_some_and(|since| Moment::from(entry.time) < since) {
@@ -148,19 +149,8 @@ fn is_gone(change: &FileChange, present: &BTreeSet<StorePath>) -> bool {
     matches!(change, FileChange::Remove { path, .. } if !present.contains(path))
 }
 
-/// The paths of the present files.
-async fn present<S: Store>(log: &Log<S>) -> Result<BTreeSet<StorePath>, StoreError> {
-    let listing = log.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
-    Ok(listing.files.into_iter().map(|file| file.path).collect())
-}
-
 /// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.
-fn skip_other_blocks<S: Store>(
-    reader: &mut Backwards<'_, S>,
-    tip: &Tip,
-    index: &mut Vec<IndexedBlock>,
-    path: &StorePath,
-) {
+fn skip_blocks<S: Store>(reader: &mut Backwards<'_, S>, tip: &Tip, index: &mut Vec<IndexedBlock>, path: &StorePath) {
     while reader.number() < tip.head.blocks_end {
         let Some(block) = index.last() else { return };
         if reader.number() < block.first {

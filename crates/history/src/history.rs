@@ -360,16 +360,12 @@ impl<S: Store> History<S> {
     /// [`HistoryError::InvalidText`] and [`HistoryError::Store`].
     pub async fn redact_text(&self, text: &str) -> Result<TextRedaction, HistoryError> {
         let (erased, mut attempts) = (Erased::new(text, MARK)?, self.store.log().attempts());
-        let redacted = self.try_to_redact_text(erased, &mut attempts).await;
+        let redacted = self.try_to_erase(erased, &mut attempts).await;
         self.store.log().unclaim(&attempts).await;
         redacted
     }
 
-    async fn try_to_redact_text(
-        &self,
-        erased: Erased<'_>,
-        attempts: &mut Attempts,
-    ) -> Result<TextRedaction, HistoryError> {
+    async fn try_to_erase(&self, erased: Erased<'_>, attempts: &mut Attempts) -> Result<TextRedaction, HistoryError> {
         loop {
             let tip = self.store.log().turn(attempts).await?;
             match self.redact_text_at(&tip, erased).await {

@@ -159,7 +159,7 @@ impl<S: Store> Log<S> {
 
     /// Reads the end of the log, and the entries since another end if the log continues it.
     async fn load_after(&self, known: Option<&Tip>) -> Result<Tip, StoreError> {
-        let Some(file) = self.read(&records::head()).await? else {
+        let Some(file) = self.read_opts(&records::head(), ReadOptions::new()).await? else {
             let (head, required) = (Head::absent(), Precondition::Absent);
             return Ok(Tip { head, required, claim: None, next: 1, recent: Vec::new(), last: None });
         };
@@ -228,7 +228,7 @@ impl<S: Store> Log<S> {
         if tip.head.blocks_end == tip.head.first {
             return Ok(Vec::new());
         }
-        let index = records::parse_index(&self.require(&records::index()).await?)?;
+        let index: Vec<IndexedBlock> = records::parse_lines(&self.require(&records::index()).await?)?;
         let is_whole = index.iter().rev().map(|block| block.first).eq(tip.head.blocks());
         if is_whole { Ok(index) } else { Err(StoreError::NotFound { path: records::index() }) }
     }
@@ -305,12 +305,8 @@ impl<S: Store> Log<S> {
     }
 
     async fn require(&self, path: &StorePath) -> Result<Vec<u8>, StoreError> {
-        let file = self.read(path).await?;
+        let file = self.read_opts(path, ReadOptions::new()).await?;
         file.map(|file| file.content).ok_or_else(|| StoreError::NotFound { path: path.clone() })
-    }
-
-    async fn read(&self, path: &StorePath) -> Result<Option<StoredFile>, StoreError> {
-        self.read_opts(path, ReadOptions::new()).await
     }
 
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Option<StoredFile>, StoreError> {

@@ -357,6 +357,14 @@ impl<'a, S: Store> Reader<'a, S> {
         }
     }
 
+    /// The contents of one of these files. `None` if it does not exist.
+    pub(crate) async fn read_from(&mut self, files: &Files, path: &StorePath) -> Result<Option<Vec<u8>>, HistoryError> {
+        match files.0.get(path) {
+            Some(source) => self.read(path, source).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Reads a file that was present at the end of the log, to which others have added entries since.
     async fn read_changed(&mut self, file: &FileEntry, error: StoreError) -> Result<Vec<u8>, HistoryError> {
         let node = self.log.store.read_opts(&file.path, ReadOptions::new()).await?;

@@ -203,11 +203,6 @@ impl Entry {
     pub(crate) fn is_large(&self) -> bool {
         self.kept_bytes() > LARGE_BYTES
     }
-
-    /// The size of the contents beside the entry.
-    fn stored_bytes(&self) -> u64 {
-        if self.is_large() { 0 } else { self.kept_bytes() }
-    }
 }
 
 pub(crate) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
@@ -250,9 +245,7 @@ impl Block {
         let length: usize = parse_line(&bytes[..end])?;
         let contents_start = (end + 1).checked_add(length).filter(|start| *start <= bytes.len());
         let compressed_contents = bytes.split_off(contents_start.ok_or_else(|| damaged("a block is cut off"))?);
-        let lines = inflate(&bytes[end + 1..])?;
-        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(Self { entries: lines.map(parse_line).collect::<Result<_, _>>()?, compressed_contents })
+        Ok(Self { entries: parse_lines(&inflate(&bytes[end + 1..])?)?, compressed_contents })
     }
 
     /// All entries with their contents.
@@ -260,7 +253,8 @@ impl Block {
         let mut rest = inflate(&self.compressed_contents)?;
         let mut stored = Vec::with_capacity(self.entries.len());
         for entry in self.entries {
-            let length = usize::try_from(entry.stored_bytes()).ok().filter(|length| *length <= rest.len());
+            let bytes = if entry.is_large() { 0 } else { entry.kept_bytes() }; // large contents are elsewhere
+            let length = usize::try_from(bytes).ok().filter(|length| *length <= rest.len());
             let after = rest.split_off(length.ok_or_else(|| damaged("a block lacks contents"))?);
             stored.push(Stored { entry, contents: std::mem::replace(&mut rest, after) });
         }
@@ -344,7 +338,7 @@ fn hash(path: &StorePath) -> u32 {
     u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
 }
 
-pub(crate) fn parse_index(bytes: &[u8]) -> Result<Vec<IndexedBlock>, StoreError> {
+pub(crate) fn parse_lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<Vec<T>, StoreError> {
     bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_line).collect()
 }
 

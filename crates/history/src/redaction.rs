@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memory_tool_core::{ErrorKind, Store, StorePath};
 
-use crate::entry::{Entry, EntryRef, FileChange, Operation};
+use crate::entry::{Entry, EntryRef, FileChange, Kept, Operation};
 use crate::error::HistoryError;
 use crate::hex::Id;
 use crate::log::Log;
@@ -50,17 +50,16 @@ fn redacted(entry: &Entry, versions: Option<&Versions>, by: u64) -> Entry {
         return Entry { reason: None, ..entry.clone() };
     }
     let changes = versions.map(|versions| {
-        let changes = entry.changes.iter().enumerate();
-        changes.map(|(index, change)| redacted_change(entry, index, change, versions, by)).collect()
+        (0..entry.changes.len()).map(|index| redacted_change(entry, index, None, versions, by)).collect()
     });
     Entry { changes: changes.unwrap_or_default(), is_redacted: true, reason: None, ..entry.clone() }
 }
 
-fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &Versions, by: u64) -> FileChange {
-    let mut redacted = change.clone();
-    if let FileChange::Redacted { before, .. } = &mut redacted {
-        *before = None;
-        return redacted;
+/// The change without its path, size and hash, which keeps only the contents `before` it.
+fn redacted_change(entry: &Entry, index: usize, before: Option<Kept>, versions: &Versions, by: u64) -> FileChange {
+    let change = &entry.changes[index];
+    if let FileChange::Redacted { files, operation, is_rename, by, .. } = change.clone() {
+        return FileChange::Redacted { files, operation, is_rename, by, before };
     }
     let of_change = || versions.of_change(entry.number, index).map(|(_, version)| version);
     let is_rename = matches!(change, FileChange::Rename { .. }) || entry.moved_from().is_some();
@@ -69,7 +68,7 @@ fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &
         _ => of_change().next().map_or(Operation::Modified, |version| version.operation),
     };
     let files: Vec<Id> = of_change().map(|version| version.file).collect();
-    FileChange::Redacted { files, operation, is_rename, by, before: None }
+    FileChange::Redacted { files, operation, is_rename, by, before }
 }
 
 /// Removes the path, size and hash of one change, and the contents that other changes keep.
@@ -124,28 +123,18 @@ pub(crate) struct Removal {
 }
 
 /// Removes parts of entries.
-pub(crate) async fn of_changes<S: Store>(
-    log: &Log<S>,
-    tip: &Arc<Tip>,
-    removals: &Removals,
-) -> Result<Edits, HistoryError> {
+pub(crate) async fn of_changes<S: Store>(log: &Log<S>, tip: &Tip, removals: &Removals) -> Result<Edits, HistoryError> {
     let (mut versions, mut edits) = (log.versions(tip).await?, Edits::default());
     versions.hide_paths(|number| removals.get(&number).is_some_and(|removal| !removal.changes.is_empty()))?;
     for (number, removal) in removals {
         let stored = log.entry(tip, *number).await?;
-        let is_forgotten = |index| removal.contents.contains(&index);
-        let mut edited = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
+        let mut edited = without_contents(&stored, &log.contents(&stored).await?, &removal.contents)?;
         if removal.reason || !removal.changes.is_empty() {
             edited.entry.reason = None;
         }
         for index in removal.changes.iter().copied() {
-            let change = change_of(&stored.entry, index)?;
-            let before = edited.entry.changes[index].before().cloned();
-            let mut redacted = redacted_change(&stored.entry, index, change, &versions, tip.next);
-            if let FileChange::Redacted { before: kept, .. } = &mut redacted {
-                *kept = before;
-            }
-            edited.entry.changes[index] = redacted;
+            let before = change_of(&edited.entry, index)?.before().cloned();
+            edited.entry.changes[index] = redacted_change(&stored.entry, index, before, &versions, tip.next);
             edited.entry.is_redacted = true;
         }
         edits.entries.insert(*number, edited);
@@ -155,16 +144,12 @@ pub(crate) async fn of_changes<S: Store>(
 }
 
 /// An entry with its contents, but without those of certain changes.
-fn without_contents(
-    stored: &Stored,
-    contents: &[u8],
-    is_forgotten: impl Fn(usize) -> bool,
-) -> Result<Stored, HistoryError> {
+fn without_contents(stored: &Stored, contents: &[u8], forgotten: &BTreeSet<usize>) -> Result<Stored, HistoryError> {
     let (mut edited, mut kept) = (Stored::clone(stored), stored.entry.kept());
     edited.contents.clear();
     for (at, change) in edited.entry.changes.iter_mut().enumerate() {
         let Some(kept) = change.before().and_then(|before| before.digest).and_then(|_| kept.next()) else { continue };
-        if is_forgotten(at) {
+        if forgotten.contains(&at) {
             change.forget_before();
         } else {
             let content = kept.of(contents).ok_or_else(|| crate::past::differing_contents(stored.entry.number))?;

@@ -36,12 +36,9 @@ struct Repair {
 
 impl Repair {
     async fn of<S: Store>(log: &Log<S>) -> Result<Self, StoreError> {
-        let (head, required) = match read(log, &records::head()).await? {
-            Some((bytes, version)) => {
-                (Some(Head::parse(&bytes).map(|record| record.head)), Precondition::Version(version))
-            }
-            None => (None, Precondition::Absent),
-        };
+        let (bytes, version) = read(log, &records::head()).await?.unzip();
+        let head = bytes.map(|bytes| Head::parse(&bytes).map(|record| record.head));
+        let required = version.map_or(Precondition::Absent, Precondition::Version);
         let batch = Batch::new().require(records::head(), required);
         let (recent, numbers, done) = (BTreeMap::new(), Vec::new(), Vec::new());
         let mut repair = Self { batch, head: Head::born()?, recent, numbers, done };
@@ -144,11 +141,8 @@ impl Repair {
                 batch = batch.remove(directory);
             }
         }
-        self.batch = self
-            .numbers
-            .iter()
-            .filter(|number| **number < first)
-            .fold(batch, |batch, number| batch.remove(records::single(*number)));
+        let removed = self.numbers.iter().filter(|number| **number < first);
+        self.batch = removed.fold(batch, |batch, number| batch.remove(records::single(*number)));
         let tail = self.recent.get(&first).map_or(self.head.id, |stored| stored.entry.after);
         (self.head.first, self.head.blocks_end, self.head.tail) = (first, first, tail);
         self.done.push(format!("removed the history before entry {first}, which cannot be read"));

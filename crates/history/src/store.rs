@@ -17,7 +17,7 @@ use crate::log::{Log, PARALLEL_READS};
 use crate::plan::{Edits, Plan};
 use crate::recent::RecentReads;
 use crate::records::{self, Stored};
-use crate::tip::{Tip, is_outdated};
+use crate::tip::is_outdated;
 
 /// The name of the policy in refusals.
 const POLICY: &str = "history";
@@ -133,17 +133,20 @@ impl<S: Store> HistoryStore<S> {
         loop {
             let tip = self.log.tip_after(attempts).await?;
             let tip = self.log.turn_after(tip, attempts).await?;
-            match self.commit_at(&tip, batch, Origin::Edit, Edits::default()).await {
+            let plan = Plan { tip, origin: Origin::Edit, edits: Edits::default() };
+            match self.commit_at(&plan, batch).await {
                 Err(error) if is_outdated(&error) => {
                     // The caller's own precondition does not hold, unless the known end was outdated.
-                    if is_required(batch, &error) {
+                    if let StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } = &error
+                        && requires(batch, path)
+                    {
                         let newest = self.log.load().await?;
-                        if newest.is_same(&tip) && newest.required == tip.required {
+                        if newest.is_same(&plan.tip) && newest.required == plan.tip.required {
                             return Err(error);
                         }
                     }
-                    attempts.again(&tip, error)?;
-                    self.log.replace_tip(&tip, None);
+                    attempts.again(&plan.tip, error)?;
+                    self.log.replace_tip(&plan.tip, None);
                     if turn.is_none() {
                         turn = Some(self.log.turn.lock().await);
                     }
@@ -163,20 +166,14 @@ impl<S: Store> HistoryStore<S> {
     ///
     /// # Errors
     /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
-    async fn commit_at(
-        &self,
-        tip: &Arc<Tip>,
-        batch: &Batch,
-        origin: Origin,
-        edits: Edits,
-    ) -> Result<Entry, StoreError> {
-        let mut replaced = self.replaced(batch, !edits.forgets_replaced).await?;
+    async fn commit_at(&self, plan: &Plan, batch: &Batch) -> Result<Entry, StoreError> {
+        let mut replaced = self.replaced(batch, !plan.edits.forgets_replaced).await?;
         let entry = &mut replaced.stored.entry;
-        if !matches!(origin, Origin::Edit | Origin::Redaction(_)) {
+        if !matches!(plan.origin, Origin::Edit | Origin::Redaction(_)) {
             entry.command = None; // the origin has it
         }
-        entry.origin = origin;
-        self.log.append(tip, batch, replaced.required, replaced.stored, edits).await
+        entry.origin.clone_from(&plan.origin);
+        self.log.append(&plan.tip, batch, replaced.required, replaced.stored, plan.edits.clone()).await
     }
 
     /// Applies the batch of a plan.
@@ -185,7 +182,7 @@ impl<S: Store> HistoryStore<S> {
             // If another session starts a history first, its entry would keep what the batch replaces.
             return self.log.store.apply(plan.tip.require_head(batch)).await;
         }
-        let entry = self.commit_at(&plan.tip, &batch, plan.origin.clone(), plan.edits.clone()).await?;
+        let entry = self.commit_at(plan, &batch).await?;
         self.log.plans.finish(mark, entry);
         Ok(())
     }
@@ -316,14 +313,6 @@ impl Replaced {
             contents => contents.extend_from_slice(&content),
         }
         Kept { digest: Some(digest) }
-    }
-}
-
-/// Whether the error may be due to a precondition of the caller.
-fn is_required(batch: &Batch, error: &StoreError) -> bool {
-    match error {
-        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } => requires(batch, path),
-        _ => false,
     }
 }
 
