@@ -114,10 +114,8 @@ pub(crate) fn change(
     })?;
     write_entries(arguments.history.json, &[taken_back.entry], &[])?;
     for path in taken_back.missing {
-        eprint_line(&format!(
-            "memory-tool: did not change {}: its earlier contents are not kept",
-            on_one_line(path.as_str())
-        ));
+        let path = on_one_line(path.as_str());
+        eprint_line(&format!("memory-tool: did not change {path}: its earlier contents are not kept"));
     }
     Ok(())
 }
@@ -222,11 +220,9 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
 fn change_text(colors: Colors, change: &FileChange) -> String {
     let path = |path: &StorePath| on_one_line(path.as_str()).to_string();
     match change {
-        FileChange::Write { path: changed, before: None, after, .. } => {
-            format!("{} {} ({})", colors.paint("32", "A"), path(changed), count(after.size, "byte"))
-        }
-        FileChange::Write { path: changed, after, .. } => {
-            format!("{} {} ({})", colors.paint("36", "M"), path(changed), count(after.size, "byte"))
+        FileChange::Write { path: changed, before, after, .. } => {
+            let mark = if before.is_none() { colors.paint("32", "A") } else { colors.paint("36", "M") };
+            format!("{mark} {} ({})", path(changed), count(after.size, "byte"))
         }
         FileChange::Remove { path: removed, .. } => format!("{} {}", colors.paint("31", "D"), path(removed)),
         FileChange::Rename { from, to, .. } => {

@@ -45,9 +45,8 @@ pub(crate) struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.url)?;
-        self.scope
-            .as_ref()
-            .map_or(Ok(()), |scope| write!(f, " --scope {}", shlex::try_quote(scope.name()).unwrap_or_default()))
+        let name = |scope: &Scope| shlex::try_quote(scope.name()).unwrap_or_default().into_owned();
+        self.scope.iter().map(name).try_for_each(|name| write!(f, " --scope {name}"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fs;
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use memory_tool::api::ToolResult;
@@ -35,19 +35,25 @@ pub(crate) struct SharedArguments {
     pub(crate) memory: MemoryArgument,
 }
 
-/// Runs a command and writes its reply. `set` sets the options of the memory beyond the shared ones. A person has to
-/// confirm before the directory `deletes` is deleted. `input` is the command as a model would send it (`[W1]`).
+impl SharedArguments {
+    /// The options of the memory. Only `create` creates a store.
+    pub(crate) fn options(&self) -> MemoryOptions {
+        let mut options = self.memory.options();
+        options.must_exist = true;
+        options
+    }
+}
+
+/// Runs a command and writes its reply. A person has to confirm before the directory `deletes` is deleted. `input` is
+/// the command as a model would send it (`[W1]`).
 pub(crate) fn run(
     SharedArguments { json, memory }: &SharedArguments,
-    set: impl FnOnce(&mut MemoryOptions),
+    options: &MemoryOptions,
     deletes: Option<&str>,
     input: impl FnOnce() -> Result<Value, Failure>,
 ) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
-    let mut options = memory.options();
-    options.must_exist = true; // only `create` creates a store
-    set(&mut options);
-    let memory = runtime.block_on(open(&memory.store.url, &options)).map_err(advise_read_only)?;
+    let memory = runtime.block_on(open(&memory.store.url, options)).map_err(advise_read_only)?;
     if let Some(path) = deletes
         && !runtime.block_on(confirms_removal(&memory, path))?
     {
@@ -103,17 +109,12 @@ async fn confirms_removal(memory: &Memory, path: &str) -> Result<bool, Failure> 
 pub(crate) fn text(given: Option<&String>, file: Option<&PathBuf>) -> Result<String, Failure> {
     match (given, file) {
         (Some(text), _) => Ok(text.clone()),
-        (None, Some(path)) => read_file(path),
+        (None, Some(path)) => fs::read(path).and_then(utf8).context(format!("cannot read {}", path.display())),
         (None, None) => {
             explain_wait("the text");
             read_standard_input().context("cannot read standard input")
         }
     }
-}
-
-fn read_file(path: &Path) -> Result<String, Failure> {
-    let text = fs::read(path).and_then(utf8);
-    text.context(format!("cannot read {}", path.display()))
 }
 
 /// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use memory_tool::MemoryOptions;
 use serde_json::json;
 
 use crate::exit_status::ExitStatus;
@@ -39,11 +38,10 @@ pub(crate) struct CreateArguments {
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &CreateArguments) -> Result<ExitStatus, Failure> {
     let CreateArguments { path, text, file, overwrites, existing, shared } = arguments;
-    let set = |options: &mut MemoryOptions| {
-        options.must_exist = existing.must_exist;
-        options.create_overwrites = overwrites.create_overwrites;
-    };
-    tool_command::run(shared, set, None, || {
+    let mut options = shared.options();
+    options.must_exist = existing.must_exist;
+    options.create_overwrites = overwrites.create_overwrites;
+    tool_command::run(shared, &options, None, || {
         let file_text = tool_command::text(text.as_ref(), file.as_ref())?;
         Ok(json!({"command": "create", "path": full(path), "file_text": file_text}))
     })

@@ -24,10 +24,7 @@ pub(crate) struct DeleteArguments {
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &DeleteArguments) -> Result<ExitStatus, Failure> {
     let DeleteArguments { path, yes, shared } = arguments;
-    tool_command::run(
-        shared,
-        |_| {},
-        (!yes).then_some(path.as_str()),
-        || Ok(json!({"command": "delete", "path": full(path)})),
-    )
+    tool_command::run(shared, &shared.options(), (!yes).then_some(path.as_str()), || {
+        Ok(json!({"command": "delete", "path": full(path)}))
+    })
 }

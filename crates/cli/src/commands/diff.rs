@@ -103,11 +103,8 @@ async fn open_history(arguments: &DiffArguments) -> Result<Option<(Memory, Store
     if sides.iter().all(|side| matches!(side, Some(Side::Store(_)))) {
         return Ok(None);
     }
-    let url = arguments
-        .store
-        .url
-        .as_ref()
-        .ok_or_else(|| Failure::new("a moment is one of a memory: name it with --store, or compare two stores"))?;
+    let unnamed = || Failure::new("a moment is one of a memory: name it with --store, or compare two stores");
+    let url = arguments.store.url.as_ref().ok_or_else(unnamed)?;
     let memory = open(url, arguments).await?;
     let history = history::required(&memory).await?;
     Ok(Some((memory, history)))

@@ -20,8 +20,7 @@ use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
 use crate::terminal::input::{can_ask, question};
-use crate::terminal::interruption::start_runtime;
-use crate::terminal::interruption::{CLEANUP_TIME, Interruption};
+use crate::terminal::interruption::{CLEANUP_TIME, Interruption, start_runtime};
 use crate::terminal::output::write_report;
 use crate::terminal::pager::Pager;
 

@@ -35,13 +35,8 @@ pub(crate) struct InsertArguments {
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &InsertArguments) -> Result<ExitStatus, Failure> {
     let InsertArguments { path, insert_line, insert_text, file, shared } = arguments;
-    tool_command::run(
-        shared,
-        |_| {},
-        None,
-        || {
-            let insert_text = tool_command::text(insert_text.as_ref(), file.as_ref())?;
-            Ok(json!({"command": "insert", "path": full(path), "insert_line": insert_line, "insert_text": insert_text}))
-        },
-    )
+    tool_command::run(shared, &shared.options(), None, || {
+        let insert_text = tool_command::text(insert_text.as_ref(), file.as_ref())?;
+        Ok(json!({"command": "insert", "path": full(path), "insert_line": insert_line, "insert_text": insert_text}))
+    })
 }

@@ -1,7 +1,6 @@
 //! `memory-tool mcp`: the memory as a server of the Model Context Protocol on standard input and output.
 
 use clap::Args;
-use memory_tool::MemoryOptions;
 use memory_tool_server::{Mcp, McpError};
 
 use crate::commands::run::RunArguments;
@@ -26,14 +25,6 @@ pub(crate) struct McpArguments {
     pub(crate) serving: RunArguments,
 }
 
-impl McpArguments {
-    fn options(&self) -> MemoryOptions {
-        let mut options = self.serving.options();
-        options.history |= !self.histories.no_history;
-        options
-    }
-}
-
 /// Serves the memory until the input ends or a signal arrives.
 pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
@@ -45,7 +36,8 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
 
 async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     let mut interruption = Interruption::listen().context("cannot start")?;
-    let options = arguments.options();
+    let mut options = arguments.serving.options();
+    options.history |= !arguments.histories.no_history;
     let memory = match interruption.or(open_or_create(&arguments.serving.memory.store.url, &options)).await {
         Ok(memory) => memory?,
         Err(status) => return Ok(ExitStatus::Interrupted { status }),

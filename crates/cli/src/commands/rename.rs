@@ -24,10 +24,7 @@ pub(crate) struct RenameArguments {
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &RenameArguments) -> Result<ExitStatus, Failure> {
     let RenameArguments { old_path, new_path, shared } = arguments;
-    tool_command::run(
-        shared,
-        |_| {},
-        None,
-        || Ok(json!({"command": "rename", "old_path": full(old_path), "new_path": full(new_path)})),
-    )
+    tool_command::run(shared, &shared.options(), None, || {
+        Ok(json!({"command": "rename", "old_path": full(old_path), "new_path": full(new_path)}))
+    })
 }

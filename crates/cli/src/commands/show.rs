@@ -4,7 +4,8 @@ use clap::{Args, ValueHint};
 use memory_tool::MemoryPath;
 use memory_tool::history::HistoryError;
 
-use crate::failure::{Context as _, Failure, eprint_line};
+use crate::failure::{Context as _, Failure};
+use crate::files::eprint;
 use crate::history::{HistoryArgument, READING, open, write_entries};
 use crate::memory::Access;
 use crate::options::values::memory_path;
@@ -36,9 +37,8 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
             let is_removed = matches!(read, Err(HistoryError::NotAFile { .. }));
             if is_removed && history.read(&path, number - 1).await.is_ok() {
                 let before = number - 1;
-                return Err(Failure::new(format!(
-                    "entry {number} removed {path}; it is in the state after entry {before}"
-                )));
+                let message = format!("entry {number} removed {path}; it is in the state after entry {before}");
+                return Err(Failure::new(message));
             }
             read.context(READING)
         })?;
@@ -50,9 +50,7 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
         Ok((entry, history.entry_diff(number, usize::MAX).await.context(READING)?))
     })?;
     for path in &differences.unknown {
-        eprint_line(&format!(
-            "memory-tool: the contents of {path} are not known: they were not kept, or were redacted"
-        ));
+        eprint(&format!("the contents of {path} are not known: they were not kept, or were redacted"));
     }
     write_entries(arguments.history.json, &[entry], &differences.files)
 }

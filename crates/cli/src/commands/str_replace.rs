@@ -28,10 +28,7 @@ pub(crate) struct StrReplaceArguments {
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &StrReplaceArguments) -> Result<ExitStatus, Failure> {
     let StrReplaceArguments { path, old_str, new_str, shared } = arguments;
-    tool_command::run(
-        shared,
-        |_| {},
-        None,
-        || Ok(json!({"command": "str_replace", "path": full(path), "old_str": old_str, "new_str": new_str})),
-    )
+    tool_command::run(shared, &shared.options(), None, || {
+        Ok(json!({"command": "str_replace", "path": full(path), "old_str": old_str, "new_str": new_str}))
+    })
 }

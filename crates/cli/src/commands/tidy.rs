@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::path::{self, Path};
 
 use clap::Args;
-use memory_tool::ToolDefinition;
 use memory_tool::proposals::{LineOfFile, Listed, Proposal, ProposalError, ProposalName, RepeatedLine, Report, Size};
 use memory_tool::store::StorePath;
-use memory_tool::{MemoryOptions, StoreUrl};
+use memory_tool::{MemoryOptions, StoreUrl, ToolDefinition};
 use memory_tool_server::Mcp;
 use serde_json::{Value, json};
 

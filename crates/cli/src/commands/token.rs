@@ -1,9 +1,8 @@
 //! `memory-tool token`: the tokens of `memory-tool serve`.
 
-use std::array;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use std::{array, io};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};

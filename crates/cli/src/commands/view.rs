@@ -1,7 +1,6 @@
 //! `memory-tool view`: the command `view` of the tool, for people.
 
 use clap::{Args, ValueHint};
-use memory_tool::MemoryOptions;
 use serde_json::json;
 
 use crate::exit_status::ExitStatus;
@@ -30,11 +29,10 @@ pub(crate) struct ViewArguments {
 
 /// Runs the command, and prints its reply.
 pub(crate) fn run(arguments: &ViewArguments) -> Result<ExitStatus, Failure> {
-    let set = |options: &mut MemoryOptions| {
-        options.read_only = true;
-        options.max_view_characters = Some(arguments.cap.max_view_chars.0);
-    };
-    tool_command::run(&arguments.shared, set, None, || {
+    let mut options = arguments.shared.options();
+    options.read_only = true;
+    options.max_view_characters = Some(arguments.cap.max_view_chars.0);
+    tool_command::run(&arguments.shared, &options, None, || {
         Ok(json!({"command": "view", "path": full(&arguments.path), "view_range": arguments.view_range}))
     })
 }

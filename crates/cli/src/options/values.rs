@@ -117,12 +117,10 @@ impl FromStr for ViewCap {
     type Err = &'static str;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        match given {
-            "none" => Ok(Self(None)),
-            number => match number.parse::<NonZeroUsize>() {
-                Ok(number) => Ok(Self(Some(number.get()))),
-                Err(_) => Err("expected a number from 1 up, or `none`"),
-            },
+        match (given, given.parse::<NonZeroUsize>()) {
+            ("none", _) => Ok(Self(None)),
+            (_, Ok(number)) => Ok(Self(Some(number.get()))),
+            (_, Err(_)) => Err("expected a number from 1 up, or `none`"),
         }
     }
 }

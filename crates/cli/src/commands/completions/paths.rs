@@ -9,7 +9,7 @@ use clap::Parser;
 use memory_tool::MemoryPath;
 
 use crate::history::HistoryArgument;
-use crate::memory;
+use crate::memory::{Access, open_existing};
 use crate::options::values::memory_path;
 use crate::terminal::interruption::start_runtime;
 
@@ -42,10 +42,7 @@ pub(super) fn complete(options: Vec<String>, word: &str) -> Option<Vec<String>> 
 /// The names in a directory, with a slash after those of directories.
 fn names(options: &HistoryArgument, directory: &MemoryPath) -> Option<BTreeSet<String>> {
     start_runtime().ok()?.block_on(async {
-        let mut opened = options.store.options();
-        (opened.must_exist, opened.read_only) = (true, true);
-        opened.scope.clone_from(&options.scope);
-        let memory = memory::open(&options.store.url, &opened).await.ok()?;
+        let memory = open_existing(&options.store.url, options.options(), Access::Read).await.ok()?;
         let files = memory.list(directory.clone()).await.ok()?;
         let above = directory.segments().count();
         let name = |file: &memory_tool::FileEntry| {
