@@ -78,11 +78,7 @@ async fn edit_in(name: &ProposalName, path: &MemoryPath, memory: &MemoryArgument
             write_report(false, &(), || saved)?;
             Ok(ExitStatus::Success)
         }
-        Err(stop) => {
-            let reported = stop.report();
-            keep_changed(&mut draft);
-            Ok(reported?)
-        }
+        Err(stop) => report_unsaved(stop, &mut draft),
     }
 }
 
@@ -97,12 +93,14 @@ async fn edit(path: &MemoryPath, url: &StoreUrl, options: MemoryOptions) -> Resu
     files::text(path, text(&base).to_vec())?;
     let mut draft = Draft::create(path, text(&base))?;
     let ended = edit_and_save(&memory, path, base, &editor, &mut draft).await;
-    if let Err(stop) = ended {
-        let reported = stop.report();
-        keep_changed(&mut draft);
-        return Ok(reported?);
-    }
-    ended
+    ended.or_else(|stop| report_unsaved(stop, &mut draft))
+}
+
+/// Reports why nothing was saved, and keeps the text of the person.
+fn report_unsaved(stop: Stop, draft: &mut Draft) -> Result<ExitStatus, Stop> {
+    let reported = stop.report();
+    keep_changed(draft);
+    Ok(reported?)
 }
 
 /// The person edits until the text is saved, or an error ends that.

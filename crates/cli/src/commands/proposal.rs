@@ -40,7 +40,7 @@ pub(crate) enum ProposalAction {
     /// Change a file of a proposal in your editor
     Edit(EditProposalArguments),
     /// Drop changes
-    Drop(DropArguments),
+    Drop(DecisionArguments),
 }
 
 /// The files of a proposal.
@@ -52,14 +52,6 @@ pub(crate) struct ProposedFiles {
     /// Only these files, and those below these directories
     #[arg(value_name = "PATH", value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) paths: Vec<MemoryPath>,
-}
-
-/// The state that a person has looked at.
-#[derive(Args, Debug)]
-pub(crate) struct LookedAt {
-    /// Fail if the proposal was changed after `show` printed this revision
-    #[arg(long, value_name = "ID", value_parser = |id: &str| Id::try_from(id.to_owned()))]
-    pub(crate) revision: Option<Id>,
 }
 
 /// The arguments of `proposal show`.
@@ -82,18 +74,12 @@ pub(crate) struct ShowProposalArguments {
 /// The arguments of `proposal take`.
 #[derive(Args, Debug)]
 pub(crate) struct TakeArguments {
-    #[command(flatten)]
-    pub(crate) files: ProposedFiles,
-
     /// Take only part N of the file, as `show` numbers them; may be repeated
     #[arg(long = "part", value_name = "N", requires = "paths", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parts: Vec<u32>,
 
     #[command(flatten)]
-    pub(crate) looked_at: LookedAt,
-
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgument,
+    pub(crate) decided: DecisionArguments,
 }
 
 /// The arguments of `proposal edit`.
@@ -110,14 +96,15 @@ pub(crate) struct EditProposalArguments {
     pub(crate) memory: MemoryArgument,
 }
 
-/// The arguments of `proposal drop`.
+/// The arguments of `proposal drop`, which are also of `proposal take`.
 #[derive(Args, Debug)]
-pub(crate) struct DropArguments {
+pub(crate) struct DecisionArguments {
     #[command(flatten)]
     pub(crate) files: ProposedFiles,
 
-    #[command(flatten)]
-    pub(crate) looked_at: LookedAt,
+    /// Fail if the proposal was changed after `show` printed this revision
+    #[arg(long, value_name = "ID", value_parser = |id: &str| Id::try_from(id.to_owned()))]
+    pub(crate) revision: Option<Id>,
 
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
@@ -151,13 +138,14 @@ fn show(arguments: &ShowProposalArguments) -> Result<ExitStatus, Failure> {
 }
 
 fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
-    perform(&arguments.memory, "take", Access::Change, async |memory| {
+    let decided = &arguments.decided;
+    perform(&decided.memory, "take", Access::Change, async |memory| {
         let proposals = proposals(&memory)?;
-        let proposal = arguments.looked_at.check(proposals.get(&arguments.files.name).await?)?;
-        if arguments.files.paths.is_empty() && arguments.looked_at.revision.is_none() {
+        let proposal = decided.check(proposals.get(&decided.files.name).await?)?;
+        if decided.files.paths.is_empty() && decided.revision.is_none() {
             refuse_much(&proposals, &proposal).await?;
         }
-        let paths = arguments.files.of(&proposal)?;
+        let paths = decided.files.of(&proposal)?;
         let parts: BTreeSet<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
         let selection = match (paths.as_slice(), parts.is_empty()) {
             (paths, true) => paths.iter().cloned().fold(Selection::new(), Selection::file),
@@ -184,18 +172,17 @@ async fn refuse_much(proposals: &Proposals<Arc<dyn Store>>, proposal: &Proposal)
     Err(Stop::Wrong(format!("{look} {name}`, and take them with the --revision that it prints")))
 }
 
-fn drop_changes(arguments: &DropArguments) -> Result<ExitStatus, Failure> {
+fn drop_changes(arguments: &DecisionArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "drop", Access::Change, async |memory| {
         let (proposals, name) = (proposals(&memory)?, &arguments.files.name);
-        if arguments.files.paths.is_empty() && arguments.looked_at.revision.is_none() {
-            let Some(files) = proposals.clear(name).await? else {
-                eprint("dropped a damaged proposal");
-                return Ok(ExitStatus::Success);
-            };
-            report("dropped", files, 0)?;
+        if arguments.files.paths.is_empty() && arguments.revision.is_none() {
+            match proposals.clear(name).await? {
+                Some(files) => report("dropped", files, 0)?,
+                None => eprint("dropped a damaged proposal"),
+            }
             return Ok(ExitStatus::Success);
         }
-        let proposal = arguments.looked_at.check(proposals.get(name).await?)?;
+        let proposal = arguments.check(proposals.get(name).await?)?;
         let paths = arguments.files.of(&proposal)?;
         proposals.drop(&proposal, &paths).await?;
         report("dropped", paths.len(), 0)?;
@@ -207,7 +194,8 @@ fn proposals(memory: &Memory) -> Result<Proposals<Arc<dyn Store>>, Stop> {
     memory.proposals().ok_or_else(|| Stop::Wrong(IN_A_PROPOSAL.to_owned()))
 }
 
-impl LookedAt {
+impl DecisionArguments {
+    /// Refuses a proposal that was changed after a person has looked at it.
     fn check(&self, proposal: Proposal) -> Result<Proposal, ProposalError> {
         let is_current = self.revision.is_none_or(|revision| revision == proposal.revision);
         if is_current { Ok(proposal) } else { Err(ProposalError::Changed) }
