@@ -19,7 +19,7 @@ use crate::records;
 use crate::store::HistoryStore;
 use crate::text_redaction::{Erased, MARK, Places, TextRedaction};
 use crate::tip::Tip;
-use crate::undo::{Goal, Planner, TakenBack};
+use crate::undo::{Force, Goal, Planner, TakenBack};
 use crate::version_cache::{LogEnd, VersionCache};
 use crate::{blame, redaction, related, repair};
 
@@ -33,7 +33,7 @@ pub struct History<S> {
     /// The store that gets the batches.
     above: Arc<dyn Store>,
     actor: Option<Actor>,
-    force: bool,
+    force: Force,
 }
 
 impl<S: Store> HistoryStore<S> {
@@ -52,7 +52,7 @@ impl<S> Clone for History<S> {
 impl<S: Store> History<S> {
     pub(crate) fn new(store: HistoryStore<S>) -> Self {
         let above = Arc::new(store.clone());
-        Self { store, above, actor: None, force: false }
+        Self { store, above, actor: None, force: Force::No }
     }
 
     /// Applies all changes through a store over this one, so that its policies check and record them.
@@ -70,7 +70,7 @@ impl<S: Store> History<S> {
     /// Makes operations replace and remove files that have [changed](HistoryError::Changed) since. The new entry
     /// keeps them.
     pub fn forced(mut self) -> Self {
-        self.force = true;
+        self.force = Force::Yes;
         self
     }
 

@@ -52,13 +52,19 @@ pub struct TakenBack {
     pub missing: Vec<StorePath>,
 }
 
+/// Whether files that have changed since are replaced.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Force {
+    No,
+    Yes,
+}
+
 /// Plans the batch that reaches a goal. A plan for a later end of the log continues the plan before.
 pub(crate) struct Planner<'a, S> {
     store: &'a HistoryStore<S>,
     log: &'a Log<S>,
     goal: Goal,
-    /// Whether files that have changed since are replaced.
-    force: bool,
+    force: Force,
     /// The end of the log of the last plan.
     tip: Option<Arc<Tip>>,
     /// The last plan, if it may still be right.
@@ -75,7 +81,7 @@ pub(crate) struct Planner<'a, S> {
 }
 
 impl<'a, S: Store> Planner<'a, S> {
-    pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: bool) -> Self {
+    pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: Force) -> Self {
         let number = if let Goal::Restore(_, Some(entry)) = &goal { entry.number } else { 0 };
         Self {
             store,
@@ -197,7 +203,7 @@ impl<'a, S: Store> Planner<'a, S> {
             let expired = Choosing { log: self.log, tip }.expired_since(oldest).await?;
             self.missing.extend(in_the_way.extract_if(.., |path| expired.contains(path)));
         }
-        if !in_the_way.is_empty() && !self.force {
+        if !in_the_way.is_empty() && self.force == Force::No {
             let merged = self.merge(tip, entries).await?;
             return merged.ok_or(HistoryError::Changed { paths: in_the_way });
         }
