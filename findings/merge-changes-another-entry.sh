@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# A merge without a conflict gives the change of one entry to another. The entries of a file begin with equal lines, and
-# have their names at the end. One writer adds Cy before Ann, and another one changes Ann's second line. Each diff that
-# a merge makes is a shortest one, and there are several: Cy's whole entry, or the end of Cy's with the beginning of
-# Ann's. Git, GNU diff3 and node-diff3 take the second one, so Ann's first lines become Cy's, and the change with them.
-# `git diff` shows the first one, because only it shifts such blocks, and the merge does not, whatever the algorithm.
-# merge3 of PyPI and `patch` with its context are right. Automerge's updateText, for texts that were edited elsewhere,
-# does the same, and when one writer removes Cy and another one changes Ann, it makes a name that nobody wrote: there it
-# is the characters that are moved. Git and the others report that one as a conflict.
+# Git merges the change of one entry into another one, without a conflict. The entries of a file begin with equal lines,
+# and have their names at the end. One writer adds Cy before Ann, and another one changes Ann's second line. There are
+# several shortest differences: Cy's whole entry was added, or the end of Cy's with the beginning of Ann's. The merges
+# of Git, GNU diff3 and node-diff3 take the second one. So Ann's first lines become Cy's, and the change with them.
+# `git diff` shows the first one. It moves such blocks to where people expect them, and no algorithm of `git merge`
+# does. merge3 of PyPI is right, and so is `patch`, which uses the lines around a change. `updateText` of Automerge,
+# made for texts that were edited elsewhere, is wrong too. If one writer removes Cy instead, it makes a name that nobody
+# wrote, because it compares characters. Git and the others report that one as a conflict.
 #
-# Guess: Ann is changed, or there is a conflict; and what `git diff` shows is what is merged.
-# Behavior: Cy has the change, Ann has not, and the status is 0.
+# Guess: Ann is changed, or there is a conflict; and the difference that `git diff` shows is the one that is merged.
+# Behavior: Cy has the change, Ann does not, and the status is 0.
 # Seen with Git 2.47.3, diff3 and patch of Debian 12, merge3 1.0.0 of PyPI, and node-diff3 3.2.1 and Automerge 3.5.0 of
 # npm. Fails if this changes. Needs Git, the packages diffutils and patch, Python with venv, PyPI, and Node.js with npm.
 set -euo pipefail
@@ -17,7 +17,7 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 cd "$place"
 python3 -m venv venv
-venv/bin/pip install -q --disable-pip-version-check merge3==1.0.0
+venv/bin/pip install -q --disable-pip-version-check --only-binary=:all: merge3==1.0.0
 npm init -y >/dev/null
 npm install --silent --no-audit --no-fund node-diff3@3.2.1 @automerge/automerge@3.5.0
 cat >try.py <<'PYTHON'
@@ -48,8 +48,9 @@ if (process.argv[2] === 'node-diff3') {
 }
 JS
 
+title() { printf '# People\n\nThe newest first.\n\n'; }
 person() { printf '## Person\n- active: %s\n- team: blue\n- name: %s\n\n' "$1" "$2"; }
-in_git() { # MERGES OURS THEIRS
+in_git() { # COMMAND that merges
     rm -rf repository
     git init -q -b main repository
     (
@@ -65,15 +66,17 @@ in_git() { # MERGES OURS THEIRS
         git checkout -q main
         cp ../ours notes.md
         git commit -q -a -m ours
-        "$@" >/dev/null 2>&1
-        cat notes.md
+        "$@" >&2 && cat notes.md
     )
 }
-in_order() { cp ours patched && diff -u base theirs | patch -s patched && cat patched; }
-show() { # NAME MERGES
+patched() {
+    cp ours patched
+    { diff -u base theirs || true; } | patch -s patched && cat patched
+}
+show() { # NAME, COMMAND that prints the merged file
     local name=$1
     shift
-    if "$@" >merged 2>log; then
+    if "$@" >merged 2>>log; then
         awk '/active:/ { active = $3 } /name:/ { printf "%s %s %s", comma, $3, active; comma = "," }' merged >line
         echo " $name:$(cat line)"
     else
@@ -89,19 +92,19 @@ try() {
     show node-diff3 node try.mjs node-diff3
     show Automerge node try.mjs Automerge
     show merge3 venv/bin/python try.py
-    show patch in_order
+    show patch patched
 }
 
 {
-    { person yes Ann && person yes Bob; } >base
-    { person yes Cy && person yes Ann && person yes Bob; } >ours
-    { person no Ann && person yes Bob; } >theirs
+    { title && person yes Ann && person yes Bob; } >base
+    { title && person yes Cy && person yes Ann && person yes Bob; } >ours
+    { title && person no Ann && person yes Bob; } >theirs
     echo "ours adds Cy, theirs changes Ann"
     try
     mv base without-cy
     mv ours base
     mv without-cy ours
-    { person yes Cy && person no Ann && person yes Bob; } >theirs
+    { title && person yes Cy && person no Ann && person yes Bob; } >theirs
     echo "ours removes Cy, theirs changes Ann"
     try
 } | tee found

@@ -55,6 +55,8 @@ pub(crate) struct ActorArgument {
     actor: Option<Actor>,
 
     /// Why the memory is changed, for the history
+    ///
+    /// It is one line of at most 500 characters.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

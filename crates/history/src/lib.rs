@@ -40,7 +40,7 @@ pub use filter::LogFilter;
 pub use hex::{Hash, Hex, Id};
 pub use history::History;
 pub use limits::Limits;
-pub use merge::merge;
+pub use merge::{merge, merge_preferring_mine};
 pub use past::Past;
 pub use store::HistoryStore;
 pub use text_redaction::TextRedaction;

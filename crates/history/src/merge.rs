@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use similar::{DiffOp, DiffTag, TextDiff, TextMerge};
+use similar::{DiffOp, DiffTag, MergeRegion, MergeResolution, TextDiff, TextMerge};
 
 /// A merge compares lines in quadratic time.
 const MAX_LINES: usize = 2_000;
@@ -18,12 +18,32 @@ const MAX_LINES: usize = 2_000;
 /// assert_eq!(merge("a\nb\n", "1\nb\n", "2\nb\n"), None);
 /// ```
 pub fn merge(before: &str, theirs: &str, mine: &str) -> Option<String> {
-    if [before, theirs, mine].iter().any(|text| text.lines().count() > MAX_LINES) {
+    if is_too_long([before, theirs, mine]) {
         return None;
     }
     let merge = TextMerge::from_lines(before, mine, theirs);
     let is_merged = !merge.is_conflicted() && !is_ambiguous(before, theirs, mine);
     is_merged.then(|| merge.to_string())
+}
+
+/// Merges two changes for a person who corrects the result. Where they conflict, it has only the lines of `mine`. For
+/// longer texts than [`merge`] takes, it is `mine`.
+pub fn merge_preferring_mine(before: &str, theirs: &str, mine: &str) -> String {
+    if is_too_long([before, theirs, mine]) {
+        return mine.to_owned();
+    }
+    let merge = TextMerge::from_lines(before, mine, theirs);
+    let of_region = |region: &MergeRegion| -> String {
+        match region.resolution() {
+            MergeResolution::Theirs => region.theirs_range().filter_map(|line| merge.theirs_line(line)).collect(),
+            _ => region.ours_range().filter_map(|line| merge.ours_line(line)).collect(),
+        }
+    };
+    merge.regions().iter().map(of_region).collect()
+}
+
+fn is_too_long(texts: [&str; 3]) -> bool {
+    texts.iter().any(|text| text.lines().count() > MAX_LINES)
 }
 
 /// Whether a change can have been made at lines that the other one changed. If entries of a file begin with equal lines,
@@ -79,6 +99,14 @@ mod tests {
         let both = text(&[&changed, &bob, &cy]);
         assert_eq!(merge(&before, &one, &other), Some(both.clone()));
         assert_eq!(merge(&before, &other, &one), Some(both));
+    }
+
+    #[test]
+    fn a_draft_has_all_changes_and_my_lines_of_a_conflict() {
+        let before = "1\n2\n3\n4\n5\n6\n7\n";
+        let (theirs, mine) = ("1\ntwo!\n3\n4\n5\nsix\n7\n8\n", "one\ntwo\n3\n4\n5\n6\n7\n");
+        assert_eq!(merge(before, theirs, mine), None);
+        assert_eq!(merge_preferring_mine(before, theirs, mine), "one\ntwo\n3\n4\n5\nsix\n7\n8\n");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! [`HistoryStore`]: a store that keeps what its changes replace.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,7 +232,8 @@ impl<S: Store> HistoryStore<S> {
     /// The entry of a batch, without its number and changes.
     fn new_entry(&self, batch: &Batch) -> Stored {
         let name = |actor: &Actor| actor.name().to_owned();
-        let (actor, authors) = (batch.actor().map(name), batch.authors().iter().map(name).collect());
+        let (actor, authors) = (batch.actor().map(name), batch.authors().iter().map(name).collect::<BTreeSet<_>>());
+        let authors = authors.into_iter().collect();
         let (reason, command) = (batch.reason(), batch.command().map(str::to_owned));
         let entry = Entry { actor, authors, reason, command, ..self.log.new_entry() };
         Stored { entry, contents: Vec::new() }

@@ -14,6 +14,12 @@ pub enum ProposalError {
         /// The name.
         name: ProposalName,
     },
+    /// The proposal cannot be read.
+    #[error("the proposal {name} is damaged; it can only be dropped")]
+    Damaged {
+        /// The name.
+        name: ProposalName,
+    },
     /// The proposal changes nothing at this path.
     #[error("the proposal does not change {path}")]
     NotProposed {
@@ -21,10 +27,10 @@ pub enum ProposalError {
         path: StorePath,
     },
     /// The proposal was changed after it was shown, so it has to be looked at again.
-    #[error("the proposal was changed after it was shown; look at it again")]
+    #[error("somebody changed the proposal; look at it again")]
     Changed,
     /// The memory and the proposal changed the same or neighboring lines. Nothing was taken.
-    #[error("the memory was changed at the same lines: {}; edit the proposal, or leave these out", list(.paths))]
+    #[error("the memory was changed at the same lines: {}; edit the proposal, or drop these changes", list(.paths))]
     Conflict {
         /// The files.
         paths: Vec<StorePath>,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The maximum length of a name in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// The name of a proposal: 1 to [`MAX_NAME_BYTES`] bytes of `a` to `z`, `0` to `9`, `-`, `_` and `.`, without a dot at
-/// the start.
+/// The name of a proposal: 1 to [`MAX_NAME_BYTES`] bytes of `a` to `z`, `0` to `9`, `-`, `_` and `.`, without a dot or
+/// hyphen at the start.
 ///
 /// ```
 /// use memory_tool_proposals::ProposalName;
@@ -41,8 +41,9 @@ impl ProposalName {
         let name = actor.name();
         name.parse().unwrap_or_else(|_| {
             let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
+            let letters: String = letters.take(LETTERS).collect();
             let hash = Digest::of(name.as_bytes()).sha256.to_string();
-            Self(letters.take(LETTERS).chain(['-']).chain(hash.chars().take(DIGITS)).collect())
+            Self(format!("{}-{}", if letters.is_empty() { "actor" } else { &letters }, hash.chars().take(DIGITS).collect::<String>()))
         })
     }
 
@@ -57,7 +58,7 @@ impl FromStr for ProposalName {
 
     fn from_str(name: &str) -> Result<Self, InvalidName> {
         let is_short = name.len() <= MAX_NAME_BYTES && !name.contains('/');
-        let is_legal = is_short && StorePath::records().join(name).is_ok();
+        let is_legal = is_short && !name.starts_with('-') && StorePath::records().join(name).is_ok();
         if is_legal { Ok(Self(name.to_owned())) } else { Err(InvalidName) }
     }
 }
@@ -84,6 +85,6 @@ impl fmt::Display for ProposalName {
 
 /// An invalid [`ProposalName`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the name of a proposal is 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-', '_' and '.', and does not start with a dot")]
+#[error("the name of a proposal is 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-', '_' and '.', and does not start with '.' or '-'")]
 #[non_exhaustive]
 pub struct InvalidName;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use memory_tool_core::{Actor, Precondition, StorePath};
-use memory_tool_history::{FileDiff, Id, merge};
+use memory_tool_history::{FileDiff, Id, merge, merge_preferring_mine};
 use similar::{ChangeTag, TextDiff};
 
 use crate::error::ProposalError;
@@ -58,12 +58,16 @@ impl Proposal {
         self.changes.iter().find(|change| change.path == *path)
     }
 
-    /// The changed files at these paths, or below these directories. All if there is no path.
+    /// The changed files at these paths, or else below these directories. All if there is no path.
     ///
     /// # Errors
     /// [`ProposalError::NotProposed`] for a path where the proposal changes no file.
     pub fn files_at(&self, paths: &[StorePath]) -> Result<Vec<StorePath>, ProposalError> {
-        let is_at = |file: &StorePath, path: &StorePath| file == path || file.is_under(path);
+        // A directory can take the place of a file, which has to go first.
+        let is_at = |file: &StorePath, path: &StorePath| match self.change(path) {
+            Some(_) => file == path,
+            None => file.is_under(path),
+        };
         match paths.iter().find(|path| !self.paths().any(|file| is_at(file, path))) {
             Some(path) => Err(ProposalError::NotProposed { path: path.clone() }),
             None => {
@@ -104,7 +108,7 @@ pub struct ProposedChange {
     pub present: Option<Vec<u8>>,
     /// The file from which this one was renamed without a change.
     pub renamed_from: Option<StorePath>,
-    /// The actors of its changes, with their last reasons.
+    /// The actors of its changes, with their reasons.
     pub authors: Vec<Actor>,
     /// When it was changed last.
     pub modified: SystemTime,
@@ -158,9 +162,12 @@ impl ProposedChange {
 
     /// The contents for a person who edits them: the proposed ones, with later changes of the memory in other lines.
     pub fn draft(&self) -> Option<Vec<u8>> {
-        match self.outcome() {
-            Outcome::Content(content) => content,
-            Outcome::Conflict => self.after.clone(),
+        match (self.outcome(), [&self.before, &self.present, &self.after].map(|content| text(content.as_deref()))) {
+            (Outcome::Content(content), _) => content,
+            (Outcome::Conflict, [Some(before), Some(present), Some(after)]) => {
+                Some(merge_preferring_mine(before, present, after).into_bytes())
+            }
+            (Outcome::Conflict, _) => self.after.clone(),
         }
     }
 

@@ -77,7 +77,7 @@ impl<S: Store> Proposals<S> {
     /// Reads a proposal, with the present files.
     ///
     /// # Errors
-    /// [`ProposalError::NotFound`], and the errors of [`Store::read_opts`].
+    /// [`ProposalError::NotFound`], [`ProposalError::Damaged`], and the errors of [`Store::read_opts`].
     pub async fn get(&self, name: &ProposalName) -> Result<Proposal, ProposalError> {
         for _ in 1..MAX_ATTEMPTS {
             match self.read(name).await {
@@ -242,7 +242,7 @@ impl<S: Store> Proposals<S> {
     /// [`ProposalError::NotFound`], and the errors of [`drop`](Self::drop).
     pub async fn clear(&self, name: &ProposalName) -> Result<Option<usize>, ProposalError> {
         let proposal = match self.get(name).await {
-            Err(ProposalError::Store(error)) if error.kind() == ErrorKind::Damaged => {
+            Err(ProposalError::Damaged { .. }) => {
                 self.store
                     .apply(note_end(Batch::new().for_command(Batch::DROP).remove(records::directory(name)))?)
                     .await?;
@@ -279,7 +279,7 @@ impl<S: Store> Proposals<S> {
     }
 
     async fn read(&self, name: &ProposalName) -> Result<(Proposal, Overlay), ProposalError> {
-        let overlay = read_overlay(&self.store, name).await?;
+        let overlay = read_overlay(&self.store, name).await.map_err(|error| unreadable(error, name))?;
         let index = &overlay.index;
         if index.files.is_empty() {
             return Err(ProposalError::NotFound { name: name.clone() });
@@ -303,10 +303,11 @@ impl<S: Store> Proposals<S> {
         path: &StorePath,
         file: &Proposed,
     ) -> Result<ProposedChange, ProposalError> {
-        let (before, after) = futures::try_join!(
+        let texts = futures::try_join!(
             self.content(name, overlay, file.base.as_ref()),
             self.content(name, overlay, file.text.as_ref())
-        )?;
+        );
+        let (before, after) = texts.map_err(|error| unreadable(error, name))?;
         // Under a later index, the present text may be one of a later change.
         let current = ReadOptions::new().require_all(overlay.required(name));
         let (present, required) = match self.store.read_opts(path, current).await? {
@@ -352,6 +353,10 @@ fn compared(unchanged: &Files<'_>, changes: &[ProposedChange]) -> Report {
 fn sources(index: &Index) -> BTreeMap<Id, &StorePath> {
     let removed = index.files.iter().filter(|(_, file)| file.text.is_none());
     removed.filter_map(|(path, file)| Some((file.base.as_ref()?.id, path))).collect()
+}
+
+fn unreadable(error: StoreError, name: &ProposalName) -> ProposalError {
+    if error.kind() == ErrorKind::Damaged { ProposalError::Damaged { name: name.clone() } } else { error.into() }
 }
 
 /// A refusal because the index is another one means that the proposal was changed.

@@ -82,7 +82,7 @@ pub(crate) struct Proposed {
     /// The proposed text. `None` if the file is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<Text>,
-    /// The names of the actors of its changes, with their last reasons.
+    /// The names of the actors of its changes, with their reasons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) authors: BTreeMap<String, String>,
     /// The time of the last change, and of the creation of a file, in milliseconds since 1970.
@@ -113,8 +113,8 @@ impl Proposed {
     pub(crate) fn add_author(&mut self, actor: Option<&Actor>) {
         let Some(actor) = actor else { return };
         let kept = self.authors.entry(actor.name().to_owned()).or_default();
-        if let Some(reason) = actor.reason() {
-            reason.clone_into(kept);
+        if let Some(reason) = actor.reason().filter(|reason| !kept.contains(reason)) {
+            *kept = if kept.is_empty() { reason.to_owned() } else { format!("{kept}; {reason}") };
         }
     }
 

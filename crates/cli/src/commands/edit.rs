@@ -64,14 +64,15 @@ async fn edit_in(name: &ProposalName, path: &MemoryPath, memory: &MemoryArgument
     let (proposals, proposal) = until_interrupted(begin).await?;
     let proposed = StorePath::from(path);
     let change = proposal.change(&proposed).ok_or_else(|| ProposalError::NotProposed { path: proposed.clone() })?;
-    let text = files::text(&proposed, change.draft().unwrap_or_default())?;
+    let draft = change.draft().ok_or_else(|| Stop::Wrong(format!("the proposal removes {path}: take or drop that")))?;
+    let text = files::text(&proposed, draft)?;
     let mut draft = Draft::create(path, text.as_bytes())?;
     let save = async {
         editor.edit(draft.file()).await?;
         let Some(mine) = draft.changed()? else { return Ok(format!("{path} is unchanged")) };
         let mine = files::text(&proposed, mine)?;
         until_interrupted(async { Ok(proposals.edit(&proposal, &proposed, mine, actor.as_ref()).await?) }).await?;
-        Ok::<_, Stop>(format!("saved {path}"))
+        Ok::<_, Stop>(format!("saved {path} in the proposal {name}"))
     };
     match save.await {
         Ok(saved) => {

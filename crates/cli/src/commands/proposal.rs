@@ -75,7 +75,9 @@ pub(crate) struct ShowProposalArguments {
 #[derive(Args, Debug)]
 pub(crate) struct TakeArguments {
     /// Take only part N of the file, as `show` numbers them; may be repeated
-    #[arg(long = "part", value_name = "N", requires = "paths", value_parser = clap::value_parser!(u32).range(1..))]
+    ///
+    /// Each change of the proposal can number them anew, so the revision is required.
+    #[arg(long = "part", value_name = "N", requires_all = ["paths", "revision"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parts: Vec<u32>,
 
     #[command(flatten)]
@@ -127,7 +129,7 @@ fn show(arguments: &ShowProposalArguments) -> Result<ExitStatus, Failure> {
         let files = arguments.files.of(&proposal)?;
         for change in files.iter().filter_map(|path| proposal.change(path)) {
             match &pager {
-                Some(pager) => text += &in_words(change, pager.colors),
+                Some(pager) => text += &in_words(&proposal, change, pager.colors),
                 None => _ = write_line(&mut io::stdout().lock(), in_json(&proposal, change)?)?,
             }
         }
@@ -157,7 +159,7 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
             show_conflicts(&proposal, paths)?;
         }
         taken?;
-        report("took", paths.len(), parts.len())?;
+        report("took", &paths, parts.len())?;
         report_rest(&proposals, &proposal.name).await
     })
 }
@@ -185,7 +187,7 @@ fn drop_changes(arguments: &DecisionArguments) -> Result<ExitStatus, Failure> {
         let proposal = arguments.check(proposals.get(name).await?)?;
         let paths = arguments.files.of(&proposal)?;
         proposals.drop(&proposal, &paths).await?;
-        report("dropped", paths.len(), 0)?;
+        report("dropped", &paths, 0)?;
         report_rest(&proposals, name).await
     })
 }
@@ -210,12 +212,14 @@ impl ProposedFiles {
     }
 }
 
-fn report(done: &str, files: usize, parts: usize) -> Result<(), Stop> {
+/// Prints what was decided, since the person may not have seen all of it.
+fn report(done: &str, paths: &[StorePath], parts: usize) -> Result<(), Stop> {
     let changed = match parts as u64 {
-        0 => format!("the changes of {}", count(files as u64, "file")),
+        0 => format!("the changes of {}", count(paths.len() as u64, "file")),
         parts => count(parts, "part"),
     };
-    Ok(write_report(false, &(), || format!("{done} {changed}"))?)
+    let paths: String = paths.iter().map(|path| format!("\n    {}", on_one_line(path.as_str()))).collect();
+    Ok(write_report(false, &(), || format!("{done} {changed}{paths}"))?)
 }
 
 /// Prints how much still waits.
@@ -255,10 +259,13 @@ fn in_json(proposal: &Proposal, change: &ProposedChange) -> Result<Vec<u8>, Fail
     to_json(&io::stdout(), &json)
 }
 
-fn in_words(change: &ProposedChange, colors: Colors) -> String {
+fn in_words(proposal: &Proposal, change: &ProposedChange, colors: Colors) -> String {
     let mut text = on_one_line(change.path.as_str()).to_string();
+    let renamed_to = proposal.changes.iter().find(|other| other.renamed_from.as_ref() == Some(&change.path));
     if let Some(from) = &change.renamed_from {
         text += &format!(", renamed from {}", on_one_line(from.as_str()));
+    } else if let Some(to) = renamed_to {
+        text += &format!(", renamed to {}", on_one_line(to.path.as_str()));
     }
     let authors: Vec<_> = change.authors.iter().map(Actor::name).collect();
     if !authors.is_empty() {
@@ -268,11 +275,12 @@ fn in_words(change: &ProposedChange, colors: Colors) -> String {
         text += &format!(" ({})", on_one_line(&reason));
     }
     text += match change.effect() {
-        "conflict" => "\nThe memory was changed at the same lines: edit the proposal before you take them.\n",
+        "conflict" if change.after.is_none() => "\nThe memory changed this file later: drop the removal, or remove it there.\n",
+        "conflict" => "\nThe memory was changed at the same lines: edit the proposal, or drop this change.\n",
         "merged" => "\nLater changes of the memory stay when this file is taken.\n",
         _ => "\n",
     };
-    if change.renamed_from.is_some() {
+    if change.renamed_from.is_some() || renamed_to.is_some() {
         return text + "\n";
     }
     let parts = change.parts();

@@ -38,7 +38,7 @@ fn a_person_takes_edits_and_drops_changes() {
 
         assert_eq!(
             store.run(&["proposal", "take", "nightly", "a", "--reason", "good", "--actor", "ada"]),
-            "took the changes of 1 file\n2 files still wait\n"
+            "took the changes of 1 file\n    /memories/a\n2 files still wait\n"
         );
         let log = entries(&store.run(&["log", "-n", "1", "--json"]));
         assert_eq!(
@@ -47,7 +47,7 @@ fn a_person_takes_edits_and_drops_changes() {
         );
         let mut edit = store.command(&["proposal", "edit", "nightly", "b"]);
         let (status, output, _) = outcome(edit.env("VISUAL", "sh -c 'echo 4 >> $1' x"));
-        assert_eq!((status, output.as_str()), (Some(0), "saved /memories/b\n"));
+        assert_eq!((status, output.as_str()), (Some(0), "saved /memories/b in the proposal nightly\n"));
         store.run(&["proposal", "take", "nightly", "b"]);
         assert_eq!(store.run(&["cat", "b"]), "1\n2\nthree\n4\n");
         assert_eq!(store.run(&["proposal", "drop", "nightly"]), "dropped the changes of 1 file\n");
@@ -69,12 +69,12 @@ fn a_revision_is_decided_as_it_was_shown() {
         let decide = ["proposal", action, "nightly", "--revision", revision];
         let (status, _, errors) = outcome(&mut store.command(&decide));
         assert_eq!(status, Some(1));
-        assert!(errors.contains("the proposal was changed after it was shown; look at it again"), "{errors}");
+        assert!(errors.contains("somebody changed the proposal; look at it again"), "{errors}");
     }
     let shown = store.run(&["proposal", "show", "nightly"]);
     let revision = shown.trim_end().rsplit(' ').next().unwrap();
     let taken = store.run(&["proposal", "take", "nightly", "--revision", revision]);
-    assert_eq!(taken, "took the changes of 3 files\n");
+    assert_eq!(taken, "took the changes of 3 files\n    /memories/a\n    /memories/b\n    /memories/c\n");
 }
 
 #[test]
@@ -123,6 +123,10 @@ fn a_damaged_proposal_is_listed_and_dropped() {
     store.run(&["create", "a", "--text", "new", "--propose", "sound", "--create-overwrites"]);
     let index = store.place.store().join(".memory-tool/records/proposals/nightly/index");
     std::fs::write(index, "{").unwrap();
+    for action in ["show", "take"] {
+        let errors = outcome(&mut store.command(&["proposal", action, "nightly"])).2;
+        assert_eq!(errors, "memory-tool: the proposal nightly is damaged; it can only be dropped\n");
+    }
     let listed = store.run(&["proposals"]);
     assert!(listed.contains("damaged               nightly\n") && listed.ends_with("  sound\n"), "{listed}");
     assert_eq!(entries(&store.run(&["proposals", "--json"]))[0]["is_damaged"], true);
@@ -160,14 +164,22 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
     for (old, new) in [("\n2\n", "\ntwo\n"), ("\n18\n", "\nlast\n")] {
         store.run(&["str_replace", "/memories/a", "--old-str", old, "--new-str", new, "--propose", "x"]);
     }
-    assert!(store.run(&["proposal", "show", "x"]).contains("part 2:\n@@ "));
-    assert_eq!(store.run(&["proposal", "take", "x", "a", "--part", "2"]), "took 1 part\n1 file still waits\n");
+    let shown = store.run(&["proposal", "show", "x"]);
+    assert!(shown.contains("part 2:\n@@ "));
+    let part = |shown: &str| {
+        let revision = shown.trim_end().rsplit(' ').next().unwrap().to_owned();
+        ["proposal", "take", "x", "a", "--part", "2", "--revision", &revision].map(str::to_owned)
+    };
+    let take = part(&shown);
+    assert_eq!(store.run(&take.each_ref().map(String::as_str)), "took 1 part\n    /memories/a\n1 file still waits\n");
     assert_eq!(store.run(&["cat", "a"]), lines.replace("\n18\n", "\nlast\n"));
     let refused = |words: &[&str]| outcome(&mut store.command(words)).2;
     assert_eq!(refused(&["proposal", "show", "y"]), "memory-tool: there is no proposal y\n");
     assert_eq!(refused(&["proposal", "take", "x", "b"]), "memory-tool: the proposal does not change /memories/b\n");
+    assert!(refused(&["proposal", "take", "x", "a", "--part", "2"]).contains("--revision"));
+    let take = part(&store.run(&["proposal", "show", "x"]));
     assert_eq!(
-        refused(&["proposal", "take", "x", "a", "--part", "2"]),
+        refused(&take.each_ref().map(String::as_str)),
         "memory-tool: the change of /memories/a has no such part; it has 1\n"
     );
     assert!(refused(&["proposal", "take", "x", "--propose", "x"]).contains("leave out --propose"));
@@ -177,6 +189,40 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
         let errors = outcome(edit.env("VISUAL", "sh -c 'echo 4 >> $1' x")).2;
         assert!(errors.contains(expected), "{errors}");
     }
+}
+
+#[test]
+fn a_conflict_is_resolved_without_losing_other_lines() {
+    for store in Store::all() {
+        let text = |first: &str, middle: &str| format!("{first}\n2\n3\n4\n5\n{middle}\n7\n8\n9\n10\nlast\n");
+        store.run(&["create", "a", "--text", &text("1", "6")]);
+        store.run(&["create", "a", "--text", &text("one", "6"), "--create-overwrites", "--propose", "x"]);
+        store.run(&["create", "a", "--text", &text("uno", "sei"), "--create-overwrites"]);
+        assert!(store.run(&["proposal", "show", "x"]).contains("edit the proposal, or drop this change"));
+        let mut edit = store.command(&["proposal", "edit", "x", "a"]);
+        let (status, output, _) = outcome(edit.env("VISUAL", "sed -i s/one/both/"));
+        assert_eq!((status, output.as_str()), (Some(0), "saved /memories/a in the proposal x\n"));
+        store.run(&["proposal", "take", "x"]);
+        assert_eq!(store.run(&["cat", "a"]), text("both", "sei"));
+        store.run(&["rm", "a", "--propose", "y"]);
+        store.run(&["append", "a", "late\n"]);
+        assert!(store.run(&["proposal", "show", "y"]).contains("drop the removal, or remove it there"));
+        let errors = outcome(store.command(&["proposal", "edit", "y", "a"]).env("VISUAL", "true")).2;
+        assert!(errors.contains("the proposal removes /memories/a"), "{errors}");
+    }
+}
+
+#[test]
+fn a_directory_takes_the_place_of_a_file_in_two_steps() {
+    let store = Store::all().remove(0);
+    store.run(&["create", "a", "--text", "1"]);
+    store.run(&["rm", "a", "--propose", "x"]);
+    store.run(&["create", "a/b", "--text", "2", "--propose", "x"]);
+    let errors = outcome(&mut store.command(&["proposal", "take", "x"])).2;
+    assert!(errors.contains("first take the removal of /memories/a"), "{errors}");
+    store.run(&["proposal", "take", "x", "a"]);
+    store.run(&["proposal", "take", "x", "a/"]);
+    assert_eq!(store.run(&["cat", "a/b"]), "2");
 }
 
 #[test]

@@ -127,6 +127,25 @@ async fn a_read_only_store_sees_what_others_write() {
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "newest");
 }
 
+/// A writer was killed after it began the log, and before its first change was there.
+#[tokio::test]
+async fn a_log_without_a_change_is_no_obstacle() {
+    let directory = TestDirectory::new();
+    write(&directory.open().await, "/memories/a", "text").await.unwrap();
+    let beside = |suffix: &str| directory.path().join(format!("memory.sqlite{suffix}"));
+    while beside("-wal").exists() {
+        tokio::task::yield_now().await; // the writer closes the file and removes the log
+    }
+    let numbers = [0x377f_0682_u32, 3_007_000, 4_096, 0, 1, 2, 3, 4];
+    fs::write(beside("-wal"), numbers.map(u32::to_be_bytes).concat()).unwrap();
+    fs::write(beside("-shm"), vec![0; 32 * 1024]).unwrap();
+    let opening = OpenOptions::new().read_only().timeout(Duration::from_secs(60));
+    let reader = SqliteStore::builder(directory.database()).options(opening).open().await.unwrap();
+    assert_eq!(read(&reader, "/memories/a").await.unwrap(), "text");
+    write(&directory.open().await, "/memories/a", "new").await.unwrap();
+    assert_eq!(read(&reader, "/memories/a").await.unwrap(), "new");
+}
+
 /// A reader that must not repair the shared memory, and sees it in the middle of a commit, waits for the writer.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]

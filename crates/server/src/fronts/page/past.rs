@@ -231,13 +231,18 @@ pub(super) async fn writers(
     let writer = |entry: Option<Arc<Entry>>| {
         let number = entry.as_ref().map(|entry| entry.number);
         let is_same = last.replace(number) == Some(number);
-        (!is_same).then(|| entry.map(|entry| (entry.number, Time::of(entry.time), actor_of(&entry))))
+        (!is_same).then(|| entry.map(|entry| (entry.number, Time::of(entry.time), writer_of(&entry))))
     };
     Ok(history_of(visited)?.blame(&StorePath::from(path), text).await?.into_iter().map(writer).collect())
 }
 
 fn actor_of(entry: &Entry) -> String {
     visible(entry.actor.as_deref().unwrap_or("unknown"))
+}
+
+/// The authors, or else the actor.
+fn writer_of(entry: &Entry) -> String {
+    if entry.authors.is_empty() { actor_of(entry) } else { visible(&entry.authors.join(", ")) }
 }
 
 /// The last change of a file.

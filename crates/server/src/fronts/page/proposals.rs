@@ -276,8 +276,8 @@ fn proposed<'a>(proposal: &'a Proposal, given: &str) -> Result<&'a ProposedChang
 
 /// Identifies the proposal and the present text, since an edit is a change of both.
 fn state(proposal: &Proposal, change: &ProposedChange) -> String {
-    let present = change.present.as_ref().map(|present| Digest::of(present).sha256);
-    format!("{} {present:?}", proposal.revision)
+    let present = change.present.as_ref().map(|present| Digest::of(present).sha256.to_string());
+    format!("{} {}", proposal.revision, present.unwrap_or_default())
 }
 
 /// The form for a proposed text.
