@@ -61,9 +61,9 @@ fn is_ambiguous(before: &str, theirs: &str, mine: &str) -> bool {
 }
 
 /// The lines from the first place to the last at which a change has the same effect.
-fn places(diff: &TextDiff<'_, '_, str>, op: &DiffOp) -> Range<usize> {
+fn places<'a>(diff: &'a TextDiff<'_, '_, str>, op: &DiffOp) -> Range<usize> {
     let lines = op.old_range();
-    let (block, line): (_, &dyn Fn(usize) -> Option<&str>) = match op.tag() {
+    let (block, line): (_, &dyn Fn(usize) -> Option<&'a str>) = match op.tag() {
         DiffTag::Insert => (op.new_range(), &|number| diff.new_slice(number)),
         DiffTag::Delete => (lines.clone(), &|number| diff.old_slice(number)),
         DiffTag::Equal | DiffTag::Replace => return lines,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use memory_tool_core::{Batch, Change, Node, Precondition, Store, StoreError, StorePath, Version};
 use serde::Serialize;
 
-use crate::diff::merge;
 use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
 use crate::filter::LogFilter;
 use crate::log::Log;
+use crate::merge::merge;
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::redaction;
 use crate::store::HistoryStore;

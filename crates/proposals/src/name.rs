@@ -43,7 +43,11 @@ impl ProposalName {
             let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
             let letters: String = letters.take(LETTERS).collect();
             let hash = Digest::of(name.as_bytes()).sha256.to_string();
-            Self(format!("{}-{}", if letters.is_empty() { "actor" } else { &letters }, hash.chars().take(DIGITS).collect::<String>()))
+            Self(format!(
+                "{}-{}",
+                if letters.is_empty() { "actor" } else { &letters },
+                hash.chars().take(DIGITS).collect::<String>()
+            ))
         })
     }
 
@@ -85,6 +89,8 @@ impl fmt::Display for ProposalName {
 
 /// An invalid [`ProposalName`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the name of a proposal is 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-', '_' and '.', and does not start with '.' or '-'")]
+#[error(
+    "the name of a proposal is 1 to {MAX_NAME_BYTES} of a-z, 0-9, '-', '_' and '.', and does not start with '.' or '-'"
+)]
 #[non_exhaustive]
 pub struct InvalidName;

@@ -177,14 +177,14 @@ async fn refuse_much(proposals: &Proposals<Arc<dyn Store>>, proposal: &Proposal)
 fn drop_changes(arguments: &DecisionArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "drop", Access::Change, async |memory| {
         let (proposals, name) = (proposals(&memory)?, &arguments.files.name);
-        if arguments.files.paths.is_empty() && arguments.revision.is_none() {
-            match proposals.clear(name).await? {
-                Some(files) => report("dropped", files, 0)?,
-                None => eprint("dropped a damaged proposal"),
+        let proposal = match proposals.get(name).await {
+            Err(ProposalError::Damaged { .. }) if arguments.files.paths.is_empty() => {
+                proposals.clear(name).await?;
+                eprint("dropped a damaged proposal");
+                return Ok(ExitStatus::Success);
             }
-            return Ok(ExitStatus::Success);
-        }
-        let proposal = arguments.check(proposals.get(name).await?)?;
+            proposal => arguments.check(proposal?)?,
+        };
         let paths = arguments.files.of(&proposal)?;
         proposals.drop(&proposal, &paths).await?;
         report("dropped", &paths, 0)?;
@@ -275,7 +275,9 @@ fn in_words(proposal: &Proposal, change: &ProposedChange, colors: Colors) -> Str
         text += &format!(" ({})", on_one_line(&reason));
     }
     text += match change.effect() {
-        "conflict" if change.after.is_none() => "\nThe memory changed this file later: drop the removal, or remove it there.\n",
+        "conflict" if change.after.is_none() => {
+            "\nThe memory changed this file later: drop the removal, or remove it there.\n"
+        }
         "conflict" => "\nThe memory was changed at the same lines: edit the proposal, or drop this change.\n",
         "merged" => "\nLater changes of the memory stay when this file is taken.\n",
         _ => "\n",

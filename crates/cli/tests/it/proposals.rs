@@ -50,7 +50,7 @@ fn a_person_takes_edits_and_drops_changes() {
         assert_eq!((status, output.as_str()), (Some(0), "saved /memories/b in the proposal nightly\n"));
         store.run(&["proposal", "take", "nightly", "b"]);
         assert_eq!(store.run(&["cat", "b"]), "1\n2\nthree\n4\n");
-        assert_eq!(store.run(&["proposal", "drop", "nightly"]), "dropped the changes of 1 file\n");
+        assert_eq!(store.run(&["proposal", "drop", "nightly"]), "dropped the changes of 1 file\n    /memories/c\n");
         assert_eq!(store.run(&["proposals"]), "");
         assert_eq!(store.run(&["ls"]), "a\nb\nc\n");
         store.run(&["undo", "-n", "2"]);
