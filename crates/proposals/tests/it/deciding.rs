@@ -337,7 +337,7 @@ async fn an_edit_resolves_a_conflict_and_keeps_later_changes() {
     memory.store.write(path("a"), "eins\n2\n3\n4\nfive\nsix\n").await.unwrap();
     assert!(matches!(memory.take_all().await, Err(ProposalError::Conflict { .. })));
     let proposal = memory.get().await;
-    assert_eq!(proposal.changes[0].draft().unwrap(), b"uno\n2\n3\n4\nfive\n");
+    assert_eq!(proposal.changes[0].draft().unwrap(), b"uno\n2\n3\n4\nfive\nsix\n", "with the later line");
     memory.proposals.edit(&proposal, &path("a"), "uno, eins\n2\n3\n4\nfive\nsix\n", None).await.unwrap();
     memory.take_all().await.unwrap();
     assert_eq!(files(&*memory.store).await, listed(&[("a", "uno, eins\n2\n3\n4\nfive\nsix\n")]));
@@ -443,7 +443,7 @@ async fn a_damaged_proposal_is_reported_and_can_be_dropped() {
     for damaged in forged.iter().map(String::as_str).chain(["", "{}", &stored[1..]]) {
         memory.store.apply(Batch::new().write(index.clone(), damaged)).await.unwrap();
         let read = memory.proposals.get(&name()).await;
-        assert!(matches!(read, Err(ProposalError::Store(StoreError::Failure { .. }))), "{damaged}: {read:?}");
+        assert!(matches!(read, Err(ProposalError::Damaged { .. })), "{damaged}: {read:?}");
         let session = ProposalStore::new(Arc::clone(&memory.store), name());
         assert!(session.write(path("b"), "3").await.is_err(), "{damaged}");
     }
@@ -517,12 +517,13 @@ async fn who_wrote_and_who_agreed_is_kept_with_the_reasons() {
     let agent = by("agent").because("asked for");
     session.apply(Batch::new().by(agent.clone()).write(path("a"), "1")).await.unwrap();
     session.apply(Batch::new().by(by("agent")).write(path("a"), "2")).await.unwrap();
+    session.apply(Batch::new().by(by("agent").because("twice")).write(path("a"), "2")).await.unwrap();
     session.apply(Batch::new().by(by("other").because("found")).write(path("b"), "2")).await.unwrap();
     let proposals = |actor| Proposals::new(ByActor(Arc::clone(&store), actor));
     let proposal = proposals(by("ada")).get(&name()).await.unwrap();
     proposals(by("ada")).edit(&proposal, &path("a"), "3", Some(&by("ada"))).await.unwrap();
     let proposal = proposals(by("ada")).get(&name()).await.unwrap();
-    assert_eq!(proposal.change(&path("a")).unwrap().authors, [by("ada"), agent]);
+    assert_eq!(proposal.change(&path("a")).unwrap().authors, [by("ada"), agent.because("asked for; twice")]);
     proposals(by("bob")).take(&proposal, &files_of(&["a"])).await.unwrap();
     let proposal = proposals(by("bob")).get(&name()).await.unwrap();
     proposals(by("bob").because("good")).take(&proposal, &files_of(&["b"])).await.unwrap();
@@ -530,7 +531,7 @@ async fn who_wrote_and_who_agreed_is_kept_with_the_reasons() {
     let some = |text: &str| Some(text.to_owned());
     let entries = [history.entry(1).await.unwrap(), history.entry(2).await.unwrap()];
     let [first, second] = entries.map(kept);
-    assert_eq!(first, (some("bob"), vec!["ada".to_owned(), "agent".to_owned()], some("asked for")));
+    assert_eq!(first, (some("bob"), vec!["ada".to_owned(), "agent".to_owned()], some("asked for; twice")));
     assert_eq!(second, (some("bob"), vec!["other".to_owned()], some("good")));
     for (actor, expected) in [("bob", &[2, 1][..]), ("agent", &[1]), ("other", &[2]), ("eve", &[])] {
         let found = history.entries(&LogFilter::new().actor(actor)).await.unwrap();
