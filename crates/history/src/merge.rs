@@ -1,4 +1,4 @@
-//! [`merge`]: two changes of a text become one.
+//! [`merge`]: combines two changes of the same text.
 
 use std::ops::Range;
 
@@ -26,8 +26,8 @@ pub fn merge(before: &str, theirs: &str, mine: &str) -> Option<String> {
     is_merged.then(|| merge.to_string())
 }
 
-/// Merges two changes for a person who corrects the result. Where they conflict, it has only the lines of `mine`. For
-/// longer texts than [`merge`] takes, it is `mine`.
+/// Merges two changes for a person who corrects the result. It has only the lines of `mine` if both changed the same
+/// ones. For longer texts than [`merge`] takes, it is `mine`.
 pub fn merge_preferring_mine(before: &str, theirs: &str, mine: &str) -> String {
     if is_too_long([before, theirs, mine]) {
         return mine.to_owned();
@@ -46,9 +46,9 @@ fn is_too_long(texts: [&str; 3]) -> bool {
     texts.iter().any(|text| text.lines().count() > MAX_LINES)
 }
 
-/// Whether a change can have been made at lines that the other one changed. If entries of a file begin with equal lines,
-/// an entry that is added before another one can also be the end of the first with the beginning of the second. A merge
-/// that takes the wrong one gives the change of an entry to another entry.
+/// Whether a change can have been made at lines that the other one changed. If entries of a file begin with equal
+/// lines, an added entry can also be the end of an entry with the beginning of the next. A merge that takes the wrong
+/// difference gives the change of an entry to another entry.
 fn is_ambiguous(before: &str, theirs: &str, mine: &str) -> bool {
     let [theirs, mine] = [theirs, mine].map(|after| TextDiff::from_lines(before, after));
     let changes = |diff: &TextDiff<'_, '_, str>| -> Vec<_> {

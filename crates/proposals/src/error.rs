@@ -27,7 +27,7 @@ pub enum ProposalError {
         path: StorePath,
     },
     /// The proposal was changed after it was shown, so it has to be looked at again.
-    #[error("somebody changed the proposal; look at it again")]
+    #[error("the proposal was changed by others; look at it again")]
     Changed,
     /// The memory and the proposal changed the same or neighboring lines. Nothing was taken.
     #[error("the memory was changed at the same lines: {}; edit the proposal, or drop these changes", list(.paths))]

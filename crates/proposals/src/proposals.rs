@@ -100,7 +100,8 @@ impl<S: Store> Proposals<S> {
             let proposal = match self.get(&summary.name).await {
                 Ok(proposal) => proposal,
                 Err(ProposalError::Store(error)) => return Err(error),
-                Err(_) => continue, // it was decided
+                Err(error @ ProposalError::Damaged { .. }) => return Err(damaged(error)), // it may have the text
+                Err(_) => continue,                                                       // it was decided
             };
             let contains = |content: &Option<Vec<u8>>| {
                 content.as_ref().is_some_and(|content| String::from_utf8_lossy(content).contains(text))

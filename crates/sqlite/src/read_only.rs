@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `-wal` and `-shm` | with SQLite's locks and a read-only `-shm` | safe |
 //! | a non-empty `-wal`, no `-shm` | without locks, with an index in RAM | detected |
-//! | a `-wal` without a frame, or none | as an immutable file | detected |
+//! | a `-wal` without a frame, or no `-wal` | as an immutable file | detected |
 //! | a non-empty `-journal` | refused, because a change must be undone first | |
 //!
 //! In the second and third case, no program has the database open. A program that opens it during the read changes or
@@ -24,8 +24,8 @@ use rusqlite::{Connection, OpenFlags};
 use crate::failure::{ConnectError, OpenFailure};
 use crate::sidecar::{FileStamp, JOURNAL, LOG, SHARED_MEMORY, beside, file_stamp, resolve_links};
 
-/// The bytes of a log before its first frame. A writer that was killed leaves such a log. SQLite 3.53 refuses it with a
-/// read-only `-shm`, after ten seconds: it looks for numbers of the log in an index that has no frame to take them from.
+/// The bytes of a log before its first frame. A killed writer can leave such a log. SQLite 3.54.1 refuses it with a
+/// read-only `-shm`, after ten seconds, because it takes the salt of the log from a frame.
 const LOG_HEADER_BYTES: u64 = 32;
 
 /// The SQLite VFS without locks.

@@ -76,8 +76,9 @@ pub(crate) struct ShowProposalArguments {
 pub(crate) struct TakeArguments {
     /// Take only part N of the file, as `show` numbers them; may be repeated
     ///
-    /// Each change of the proposal can number them anew, so the revision is required.
-    #[arg(long = "part", value_name = "N", requires_all = ["paths", "revision"], value_parser = clap::value_parser!(u32).range(1..))]
+    /// Parts can get other numbers, so the revision is required.
+    #[arg(long = "part", value_name = "N", requires_all = ["paths", "revision"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parts: Vec<u32>,
 
     #[command(flatten)]

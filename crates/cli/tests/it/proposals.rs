@@ -69,7 +69,7 @@ fn a_revision_is_decided_as_it_was_shown() {
         let decide = ["proposal", action, "nightly", "--revision", revision];
         let (status, _, errors) = outcome(&mut store.command(&decide));
         assert_eq!(status, Some(1));
-        assert!(errors.contains("somebody changed the proposal; look at it again"), "{errors}");
+        assert!(errors.contains("the proposal was changed by others; look at it again"), "{errors}");
     }
     let shown = store.run(&["proposal", "show", "nightly"]);
     let revision = shown.trim_end().rsplit(' ').next().unwrap();

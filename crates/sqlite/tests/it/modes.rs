@@ -127,7 +127,7 @@ async fn a_read_only_store_sees_what_others_write() {
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "newest");
 }
 
-/// A writer was killed after it began the log, and before its first change was there.
+/// A writer was killed between the header of the log and the first frame.
 #[tokio::test]
 async fn a_log_without_a_change_is_no_obstacle() {
     let directory = TestDirectory::new();

@@ -116,6 +116,6 @@ fn the_printed_commands_work_in_any_directory() {
     assert!(outcome(&mut printed(&report, "to look: memory-tool ")).1.contains("-[b](b.md)\n"));
     assert!(report.contains("'--revision="), "{report}");
     let dropped = outcome(&mut printed(&report, "to drop: memory-tool ")).1;
-    assert_eq!(dropped, "dropped the changes of 1 file\n");
+    assert_eq!(dropped, "dropped the changes of 1 file\n    /memories/a.md\n");
     assert!(run(&["tidy", "weekly"]).starts_with("No changes wait"));
 }
