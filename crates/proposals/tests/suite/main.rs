@@ -1,9 +1,13 @@
-//! The conformance suite on memories whose changes wait: in-process, local, SQLite, and encrypted over both.
+//! The conformance suite on memories whose changes wait: in-process, local, SQLite, encrypted over both, and in a
+//! bucket.
 
 #![cfg(test)]
 
+mod bucket;
+
 use std::process::ExitCode;
 
+use memory_tool_conformance::Suite;
 use memory_tool_core::BoxError;
 use memory_tool_test_fixtures::{
     EncryptedFixture, Fixtures, InMemoryFixture, LocalFixture, Policy, SqliteFixture, Tier, Under,
@@ -19,6 +23,7 @@ fn main() -> Result<ExitCode, BoxError> {
         fixtures.add_part("encrypted_local", |name| Under::new(Policy::Proposals, encrypted_local(name)));
         let encrypted_sqlite = |name: &str| EncryptedFixture::over(SqliteFixture::new(name));
         fixtures.add_part("encrypted_sqlite", |name| Under::new(Policy::Proposals, encrypted_sqlite(name)));
+        fixtures.add_suite("bucket", Suite::for_store(bucket::BucketFixture::default()));
     }
     fixtures.run()
 }
