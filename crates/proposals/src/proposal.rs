@@ -155,9 +155,16 @@ impl ProposedChange {
         }
     }
 
-    /// Whether taking one of the [parts](Self::parts) conflicts, counted from zero.
-    pub fn is_in_conflict(&self, part: usize) -> bool {
-        self.outcome_of(self.with_parts(&[part]).as_deref()) == Outcome::Conflict
+    /// The [parts](Self::parts) that conflict if they are taken singly, counted from zero. It is empty if there are
+    /// more than 50 parts, since each is merged.
+    pub fn parts_in_conflict(&self) -> Vec<usize> {
+        const MAX_PARTS: usize = 50;
+        let parts = self.parts().len();
+        if parts == 1 || parts > MAX_PARTS || self.outcome() != Outcome::Conflict {
+            return Vec::new();
+        }
+        let conflicts = |part: &usize| self.outcome_of(self.with_parts(&[*part]).as_deref()) == Outcome::Conflict;
+        (0..parts).filter(conflicts).collect()
     }
 
     /// The contents for a person who edits them: the proposed ones, with later changes of the memory in other lines.

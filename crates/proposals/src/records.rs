@@ -113,8 +113,10 @@ impl Proposed {
     pub(crate) fn add_author(&mut self, actor: Option<&Actor>) {
         let Some(actor) = actor else { return };
         let kept = self.authors.entry(actor.name().to_owned()).or_default();
-        if let Some(reason) = actor.reason().filter(|reason| !kept.contains(reason)) {
-            *kept = if kept.is_empty() { reason.to_owned() } else { format!("{kept}; {reason}") };
+        if let Some(reason) = actor.reason().filter(|reason| !kept.split("; ").any(|known| known == *reason)) {
+            let all = if kept.is_empty() { reason.to_owned() } else { format!("{kept}; {reason}") };
+            // An actor has a limited reason, and changes can be many.
+            *kept = actor.clone().because(&all).reason().unwrap_or_default().to_owned();
         }
     }
 

@@ -179,7 +179,7 @@ fn drop_changes(arguments: &DecisionArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "drop", Access::Change, async |memory| {
         let (proposals, name) = (proposals(&memory)?, &arguments.files.name);
         let proposal = match proposals.get(name).await {
-            Err(ProposalError::Damaged { .. }) if arguments.files.paths.is_empty() => {
+            Err(ProposalError::Damaged { .. }) if arguments.files.paths.is_empty() && arguments.revision.is_none() => {
                 proposals.clear(name).await?;
                 eprint("dropped a damaged proposal");
                 return Ok(ExitStatus::Success);
@@ -223,16 +223,12 @@ fn report(done: &str, paths: &[StorePath], parts: usize) -> Result<(), Stop> {
     Ok(write_report(false, &(), || format!("{done} {changed}{paths}"))?)
 }
 
-/// Prints how much still waits.
+/// Prints how much still waits. The decision counts, even if that is not known.
 async fn report_rest(proposals: &Proposals<Arc<dyn Store>>, name: &ProposalName) -> Result<ExitStatus, Stop> {
-    match proposals.get(name).await {
-        Ok(rest) => {
-            let waits = if rest.changes.len() == 1 { "waits" } else { "wait" };
-            let files = count(rest.changes.len() as u64, "file");
-            write_report(false, &(), || format!("{files} still {waits}"))?;
-        }
-        Err(ProposalError::NotFound { .. }) => {}
-        Err(error) => return Err(error.into()),
+    let listed = proposals.list().await.unwrap_or_default();
+    if let Some(rest) = listed.iter().find(|proposal| proposal.name == *name) {
+        let waits = if rest.files == 1 { "waits" } else { "wait" };
+        write_report(false, &(), || format!("{} still {waits}", count(rest.files as u64, "file")))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -290,8 +286,9 @@ fn in_words(proposal: &Proposal, change: &ProposedChange, colors: Colors) -> Str
     if parts.len() == 1 {
         return text + &diff_text(colors, &change.diff()) + "\n";
     }
+    let conflicts = change.parts_in_conflict();
     for (number, part) in parts.iter().enumerate() {
-        let conflict = if change.is_in_conflict(number) { ", which conflicts" } else { "" };
+        let conflict = if conflicts.contains(&number) { ", which conflicts" } else { "" };
         text += &format!("part {}{conflict}:\n{}", number + 1, colored(colors, part));
     }
     text + "\n"

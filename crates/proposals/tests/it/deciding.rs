@@ -549,7 +549,8 @@ async fn parts_without_a_conflict_are_taken() {
     memory.store.write(path("d/a"), lines("uno", "2")).await.unwrap();
     let proposal = memory.get().await;
     let change = proposal.change(&path("d/a")).unwrap();
-    assert_eq!([change.is_in_conflict(0), change.is_in_conflict(1)], [true, false]);
+    assert_eq!(change.parts_in_conflict(), [0]);
+    assert_eq!(proposal.change(&path("d/b")).unwrap().parts_in_conflict(), [0; 0]);
     assert_eq!(proposal.files_at(&[path("d")]).unwrap(), [path("d/a"), path("d/b")]);
     assert_eq!(proposal.files_at(&[]).unwrap().len(), 3);
     let none = proposal.files_at(&[path("e"), path("f")]);

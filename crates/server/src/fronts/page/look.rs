@@ -200,8 +200,9 @@ pub(super) async fn memories(
 /// The row of a memory. The list leaves out deleted memories and failures. The log has the reason.
 async fn memory_row(app: &PageState, visitor: &Visitor, name: MemoryName) -> Option<Row> {
     let visited = VisitedMemory::enter(app, visitor, name.as_str(), Right::Read, Purpose::Look).await.ok()?;
-    let files = visited.visit.memory.list(MemoryPath::root()).await.map_err(ApiError::from).ok()?;
-    let waiting = proposals::waiting(&visited).await.ok()?;
+    let (files, waiting) =
+        future::join(visited.visit.memory.list(MemoryPath::root()), proposals::waiting(&visited)).await;
+    let (files, waiting) = (files.map_err(ApiError::from).ok()?, waiting.ok()?);
     Some(Row { waiting, ..Row::of(name.to_string(), visible(name.as_str()), true, &files) })
 }
 

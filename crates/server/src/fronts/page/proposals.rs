@@ -5,7 +5,6 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::Query;
 use axum::response::{IntoResponse as _, Redirect};
-
 use memory_tool::history::Digest;
 use memory_tool::proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalSummary, Proposals, ProposedChange, Selection,
@@ -119,8 +118,8 @@ impl Change {
         // Long differences are coarse, so that their parts are others.
         let parts =
             if parts.len() == change.parts().len() { parts } else { vec![parts.into_iter().flatten().collect()] };
-        let has_parts = parts.len() > 1;
-        let part = |(number, lines)| Part { lines, is_in_conflict: has_parts && change.is_in_conflict(number) };
+        let conflicts = if parts.len() > 1 { change.parts_in_conflict() } else { Vec::new() };
+        let part = |(number, lines)| Part { lines, is_in_conflict: conflicts.contains(&number) };
         let parts = parts.into_iter().enumerate().map(part).collect();
         let authors: Vec<_> = change.authors.iter().map(Actor::name).collect();
         Self {
