@@ -12,8 +12,8 @@
 //! | a non-empty `-journal` | refused, because a change must be undone first | |
 //!
 //! In the second and third case, no program has the database open, or one writes its first frame. A program that
-//! changes the database during the read changes or creates one of the files. Therefore the files are compared before and after the read, and if they differ, the result
-//! is dropped.
+//! changes the database during the read changes or creates one of the files. Therefore the files are compared before
+//! and after the read, and if they differ, the result is dropped.
 
 use std::path::{Path, PathBuf};
 
