@@ -14,4 +14,5 @@ mod open;
 mod options;
 mod paging;
 mod readme;
+mod sync;
 mod times;

@@ -133,9 +133,9 @@ mod tests {
             // Some options of `expire` have the names of policies.
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
-                // `copy` has a different `store`.
+                // `copy` and `sync` have a different `store`.
                 let is_of_store = ["store", "timeout"].iter().any(|id| argument.get_id() == id);
-                let is_own = is_of_store && command.get_name() == "copy";
+                let is_own = is_of_store && ["copy", "sync"].contains(&command.get_name());
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
                 assert_eq!(found, expected, "{} {}", command.get_name(), argument.get_id());
@@ -149,7 +149,7 @@ mod tests {
             let store = command.get_arguments().find(|argument| argument.get_id() == "store");
             let variable = store.and_then(Arg::get_env);
             let expected = match command.get_name() {
-                "completions" | "copy" | "healthcheck" | "keygen" | "man" | "proposal" | "token" => None,
+                "completions" | "copy" | "healthcheck" | "keygen" | "man" | "proposal" | "sync" | "token" => None,
                 _ => Some(OsStr::new("MEMORY_TOOL_STORE")),
             };
             assert_eq!(variable, expected, "{}", command.get_name());

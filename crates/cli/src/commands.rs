@@ -39,6 +39,7 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod str_replace;
+pub(crate) mod sync;
 #[cfg(feature = "mcp")]
 pub(crate) mod tidy;
 #[cfg(feature = "server")]
@@ -107,6 +108,7 @@ commands! {
     keygen::KeygenArguments for people;
     rekey::RekeyArguments for operators;
     copy::CopyArguments for operators;
+    sync::SyncArguments for operators;
     export::ExportArguments for operators;
     import::ImportArguments for operators;
     ls::LsArguments for people;

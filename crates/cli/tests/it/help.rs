@@ -11,7 +11,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that do not work on one store. All others do, which may be the default store.
-const WITHOUT_STORE: &str = "completions copy healthcheck keygen man proposal token";
+const WITHOUT_STORE: &str = "completions copy healthcheck keygen man proposal sync token";
 
 /// The commands that have a page.
 fn commands() -> impl Iterator<Item = &'static str> + Clone {

@@ -40,8 +40,9 @@ mod serve;
 mod server;
 mod stores;
 #[cfg(unix)]
-mod terminal;
+mod sync;
 #[cfg(unix)]
+mod terminal;
 mod transfer;
 mod usage;
 mod verify;

@@ -20,6 +20,7 @@ use crate::layers::unprobed::{KeysRequired, UnprobedStore};
 use crate::layers::{Mount, OpenLayers};
 use crate::named_store::SharedStore;
 use crate::transfer::location::{MemoryLocation, TransferContext};
+use crate::transfer::sync::ErasingStore;
 use crate::wording::SharedTool;
 
 /// A store with the layer that hides expired files.
@@ -177,12 +178,14 @@ impl MemoryBuilder {
         let invalid = |error: BoxError| OpenError::new(self.location_name(), ErrorKind::Invalid, error);
         let (store, expiring) = self.expire(self.propose(store)).map_err(invalid)?;
         let store = self.mount_stores(self.limit_sizes(store)).map_err(invalid)?;
+        let has_mounts = !self.layers.mounts.is_empty();
         let (is_read_only, is_proposal) = (self.options.read_only, self.options.propose.is_some());
         let store = if is_read_only { Arc::new(ReadOnlyStore::new(store)) } else { store };
         let expiring = expiring.filter(|_| !is_read_only);
+        let store = self.screen_contents(self.audit_changes(store));
         Ok((
-            self.screen_contents(self.audit_changes(store)),
-            OpenLayers { encrypted, history, expiring, is_proposal, transfer },
+            if history.is_some() { Arc::new(ErasingStore(store)) } else { store },
+            OpenLayers { encrypted, history, expiring, is_proposal, has_mounts, transfer },
         ))
     }
 

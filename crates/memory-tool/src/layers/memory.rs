@@ -12,6 +12,7 @@ use memory_tool_policies::{Scope, ScopedStore, SweepReport};
 use memory_tool_proposals::{ProposalSummary, Proposals, WaitingLimits};
 
 use crate::memory::Memory;
+use crate::transfer::sync::is_conflict_copy;
 
 impl Memory {
     /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
@@ -162,7 +163,18 @@ impl Memory {
             }
         }
         report.problems.extend(problems_of_records(store, is_sound).await?);
+        report.problems.extend(self.conflict_copies().await.unwrap_or_default());
         Ok(report)
+    }
+
+    /// The older texts of conflicts.
+    async fn conflict_copies(&self) -> Result<Vec<Problem>, StoreError> {
+        let files = self.list(StorePath::memories()).await?.into_iter().map(|file| file.path);
+        let of_conflict = |path: StorePath| {
+            let message = format!("{path} has the older text of a conflict; compare the files, and remove it");
+            Problem::new(message).with_path(path)
+        };
+        Ok(files.filter(is_conflict_copy).map(of_conflict).collect())
     }
 
     async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {

@@ -41,5 +41,6 @@ pub(crate) struct OpenLayers {
     pub(crate) expiring: Option<Arc<ExpiringStore<SharedStore>>>,
     /// Whether changes wait in a proposal.
     pub(crate) is_proposal: bool,
+    pub(crate) has_mounts: bool,
     pub(crate) transfer: TransferContext,
 }

@@ -66,7 +66,7 @@ pub enum Request {
     Proposals(ProposalRequest),
     /// Searches the memory.
     Search(SearchRequest),
-    /// Copies, exports or imports files.
+    /// Copies, synchronizes, exports or imports files.
     Transfer(TransferRequest),
     /// Maintains the memory.
     Care(CareRequest),
@@ -118,10 +118,10 @@ impl Request {
         })
     }
 
-    /// Sets the destination of a copy, which cannot be in data.
+    /// Sets the other memory of a copy or a synchronization, which cannot be in data.
     #[must_use]
     pub fn to(mut self, destination: Memory) -> Self {
-        if let Self::Transfer(TransferRequest::Copy { to, .. }) = &mut self {
+        if let Self::Transfer(TransferRequest::Copy { to, .. } | TransferRequest::Sync { to, .. }) = &mut self {
             *to = Some(destination);
         }
         self

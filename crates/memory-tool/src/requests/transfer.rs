@@ -1,4 +1,4 @@
-//! [`TransferRequest`]: copies, exports and imports files.
+//! [`TransferRequest`]: copies, synchronizes, exports and imports files.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::memory::Memory;
 use crate::requests::{Outcome, RequestError};
-use crate::transfer::{CopyOptions, Export, Import};
+use crate::transfer::{CopyOptions, Export, Import, SyncOptions};
 
-/// A request that copies, exports or imports files. Its result is the report, with `is_complete`.
+/// A request that copies, synchronizes, exports or imports files. Its result is the report, with `is_complete`.
 #[derive(Debug, Deserialize)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods")]
 #[non_exhaustive]
@@ -25,6 +25,17 @@ pub enum TransferRequest {
         /// [`CopyOptions::with_history`].
         #[serde(default)]
         with_history: bool,
+    },
+    /// [`Memory::sync`].
+    Sync {
+        /// Set by [`Request::to`](crate::requests::Request::to).
+        #[serde(skip)]
+        to: Option<Memory>,
+        /// [`SyncOptions::names`].
+        #[serde(default)]
+        names: Option<(String, String)>,
+        #[serde(default)]
+        allow_empty: bool,
     },
     /// [`Memory::export`].
     Export {
@@ -42,12 +53,17 @@ impl TransferRequest {
     pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, RequestError> {
         match self {
             Self::Copy { to, overwrite, with_history } => {
-                let no_destination =
-                    || RequestError::Invalid { field: "to".to_owned(), source: "a copy requires a destination".into() };
-                let to = to.ok_or_else(no_destination)?;
+                let to = to.ok_or_else(no_other_memory)?;
                 let options = if overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
                 let options = if with_history { options.with_history() } else { options };
                 let report = memory.copy_to(&to, options, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }
+            Self::Sync { to, names, allow_empty } => {
+                let to = to.ok_or_else(no_other_memory)?;
+                let named = |(first, second)| SyncOptions::new().names(first, second);
+                let options = names.map_or_else(SyncOptions::new, named);
+                let report = memory.sync(&to, if allow_empty { options.allow_empty() } else { options }).await?;
                 Ok(transferred(report.is_complete(), &report))
             }
             Self::Export { path, overwrite, within } => {
@@ -64,6 +80,10 @@ impl TransferRequest {
             }
         }
     }
+}
+
+fn no_other_memory() -> RequestError {
+    RequestError::Invalid { field: "to".to_owned(), source: "another memory is required".into() }
 }
 
 fn transferred(is_complete: bool, report: &impl Serialize) -> Outcome {

@@ -29,6 +29,31 @@ pub enum TransferError {
     /// The source could not be read, or the destination not written, in the one step of a copy with the history.
     #[error("cannot copy the memory with its history")]
     WithHistory(#[source] StoreError),
+    /// The memories cannot be synchronized with these options.
+    #[error("cannot synchronize the memories: {reason}")]
+    CannotSync {
+        /// The reason.
+        reason: &'static str,
+    },
+    /// A memory that is synchronized has lost all its files.
+    #[error(
+        "the memory {side} has lost all its {files} files. If they were removed on purpose, allow it to be empty; \
+         otherwise restore it, or start again with a new memory"
+    )]
+    Emptied {
+        /// The [name](crate::transfer::SyncOptions::names) of the memory.
+        side: String,
+        /// The number of files that it had.
+        files: usize,
+    },
+    /// A memory cannot be read or written. Synchronized files stay.
+    #[error("cannot synchronize the memory {side}. Run it again to continue")]
+    Syncing {
+        /// The [name](crate::transfer::SyncOptions::names) of the memory.
+        side: String,
+        /// The cause.
+        source: StoreError,
+    },
     /// The target of an export cannot be written.
     #[error("cannot write {}", path.display())]
     Target {
@@ -102,6 +127,8 @@ impl TransferError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Reading(error) | Self::Writing(error) | Self::WithHistory(error) => error.kind(),
+            Self::Syncing { source, .. } => source.kind(),
+            Self::CannotSync { .. } | Self::Emptied { .. } => ErrorKind::Invalid,
             Self::SameMemory | Self::History { .. } | Self::SourceIsStore { .. } => ErrorKind::Invalid,
             Self::TargetExists { .. } => ErrorKind::AlreadyExists,
             Self::TargetFormat { .. } | Self::SourceFormat { .. } => ErrorKind::Unsupported,

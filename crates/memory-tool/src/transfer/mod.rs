@@ -14,6 +14,7 @@ pub(crate) mod location;
 mod progress;
 mod report;
 mod source;
+pub(crate) mod sync;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ pub use export::Export;
 pub use import::Import;
 pub use progress::TransferProgress;
 pub use report::{CopyReport, ExportReport, FileProblem, ImportReport, WriteReport};
+pub use sync::{SyncConflict, SyncOptions, SyncReport, SyncStatus, SyncedSide};
 
 use crate::builder::MemoryBuilder;
 use crate::memory::Memory;

@@ -1,0 +1,367 @@
+//! [`Side`] and [`View`]: one of two memories, with a listing of its files.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::stream::StreamExt as _;
+use memory_tool_core::{
+    Actor, Batch, Change, ErrorKind, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
+    StoredFile, UnlistedReason,
+};
+use memory_tool_history::{Digest, Entry, FileChange, History, HistoryError, Id, LogFilter};
+use memory_tool_policies::{Screen, Verdict};
+
+use crate::memory::Memory;
+use crate::transfer::error::TransferError;
+use crate::transfer::source::{ReadOutcome, Source};
+use crate::transfer::sync::report::COMMAND;
+use crate::transfer::sync::table::{self, Key, Noted, NotedFile, State, Table, deleted, key_of};
+use crate::transfer::sync::texts::{Texts, records_of};
+
+/// The contents that are kept from one step to the next, to read them once.
+const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
+
+/// The texts that are kept until they are written.
+const MAX_TEXT_BYTES: usize = 8 * 1024 * 1024;
+
+/// The number of files that a memory can lose at once, all of them, without a question.
+const MAX_LOST: usize = 10;
+
+/// The entries of the history that are searched for renames and authors.
+const MAX_ENTRIES: usize = 500;
+
+/// One of the two memories.
+pub(super) struct Side {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) history: Option<History<Arc<dyn Store>>>,
+    /// Whether the history has earlier texts.
+    pub(super) keeps_history: bool,
+    screen: Option<Arc<dyn Screen>>,
+    pub(super) actor: Option<Actor>,
+    pub(super) name: String,
+}
+
+/// The listed files of a memory, with their known states.
+pub(super) struct View {
+    pub(super) files: BTreeMap<StorePath, FileEntry>,
+    pub(super) table: Table,
+    /// The files that cannot be read, or change.
+    pub(super) unreadable: BTreeMap<StorePath, String>,
+    /// Whether not all files can be listed, so that a missing file is perhaps not deleted.
+    pub(super) is_partial: bool,
+    /// The actors of the last changes.
+    pub(super) authors: HashMap<StorePath, BTreeSet<String>>,
+    /// The state of the record of the table, and the records of texts that it refers to.
+    stored: Precondition,
+    stored_texts: BTreeSet<Id>,
+    contents: HashMap<StorePath, StoredFile>,
+    cached_bytes: usize,
+    pub(super) is_changed: bool,
+}
+
+impl Side {
+    pub(super) async fn of(memory: &Memory, name: &str) -> Result<Self, StoreError> {
+        let history = memory.history();
+        let keeps_history = match &history {
+            Some(history) => history.is_started().await.map_err(HistoryError::into_store_error)?,
+            None => false,
+        };
+        Ok(Self {
+            store: memory.store(),
+            history,
+            keeps_history,
+            screen: memory.inner.layers.transfer.screen.clone(),
+            actor: memory.actor.clone(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Reads the table, lists the files, and notes what changed since.
+    ///
+    /// # Errors
+    /// [`TransferError::Emptied`] and [`TransferError::Syncing`].
+    pub(super) async fn view(&self, allows_empty: bool) -> Result<View, TransferError> {
+        let failed = |source| TransferError::Syncing { side: self.name.clone(), source };
+        let mut view = self.load().await.map_err(failed)?;
+        let files = view.table.files.values().filter(|noted| noted.file().is_some()).count();
+        if !allows_empty && view.files.is_empty() && !view.is_partial && files > MAX_LOST {
+            return Err(TransferError::Emptied { side: self.name.clone(), files });
+        }
+        self.note(&mut view).await.map_err(failed)?;
+        Ok(view)
+    }
+
+    async fn load(&self) -> Result<View, StoreError> {
+        let (table, stored) = match self.store.read_opts(&table::record(), ReadOptions::new()).await? {
+            Node::File(file) => (Table::parse(&file.content)?, Precondition::Version(file.version)),
+            _ => (Table::default(), Precondition::Absent),
+        };
+        let listing = self.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
+        let unreadable = listing.files.iter().filter(|file| file.is_damaged);
+        let unreadable = unreadable.map(|file| (file.path.clone(), "it is damaged".to_owned())).collect();
+        Ok(View {
+            stored_texts: self.stored_texts(&table).await?,
+            files: listing.files.into_iter().map(|file| (file.path.clone(), file)).collect(),
+            is_partial: listing.unlisted.iter().any(|item| item.reason == UnlistedReason::Unreadable),
+            table,
+            unreadable,
+            stored,
+            authors: HashMap::new(),
+            contents: HashMap::new(),
+            cached_bytes: 0,
+            is_changed: false,
+        })
+    }
+
+    /// The records of texts that there are.
+    async fn stored_texts(&self, table: &Table) -> Result<BTreeSet<Id>, StoreError> {
+        if self.keeps_history && records_of(table).is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let directory = table::root_of_texts();
+        let listed = self.store.read_opts(&directory, ReadOptions::new()).await?.into_listing().files;
+        let id = |file: FileEntry| Id::try_from(file.path.file_name()?.to_owned()).ok();
+        Ok(listed.into_iter().filter_map(id).collect())
+    }
+
+    /// Notes what changed in this memory since the last synchronization.
+    async fn note(&self, view: &mut View) -> Result<(), StoreError> {
+        let present: HashSet<_> = view.files.keys().map(key_of).collect();
+        let is_gone = |(key, noted): &(&Key, &Noted)| noted.file().is_some() && !present.contains(*key);
+        let mut gone: HashSet<_> = view.table.files.iter().filter(is_gone).map(|(key, _)| *key).collect();
+        if view.is_partial {
+            gone.clear();
+        }
+        let is_unchanged = |file: &FileEntry| {
+            let noted = view.table.files.get(&key_of(&file.path)).and_then(Noted::file);
+            noted.is_some_and(|noted| noted.is_unchanged(file) && !noted.is_erased())
+        };
+        let changed: Vec<_> = view.files.values().filter(|file| !is_unchanged(file)).cloned().collect();
+        if changed.is_empty() && gone.is_empty() {
+            return Ok(());
+        }
+        let entries = self.entries_since(view).await?;
+        let mut texts = Texts::new()?;
+        let source = Source { store: Arc::clone(&self.store) };
+        let mut reads = pin!(source.read_all(&changed));
+        for entry in &changed {
+            let Some(read) = reads.next().await else { break };
+            let file = match read.map_err(reading_failed)? {
+                ReadOutcome::File(file) => file,
+                ReadOutcome::Removed => {
+                    view.unreadable.insert(entry.path.clone(), "it was removed during the synchronization".to_owned());
+                    continue;
+                }
+                ReadOutcome::Unreadable { reason } => {
+                    view.unreadable.insert(entry.path.clone(), reason);
+                    continue;
+                }
+            };
+            let digest = Digest::of(&file.content);
+            let mut noted_file = NotedFile::new(digest, entry.modified);
+            let key = key_of(&entry.path);
+            let before = view.table.files.get(&key);
+            let noted = match before.map(|noted| (noted, &noted.state)) {
+                Some((noted, State::File(before)))
+                    if before.digest == digest || before.is_erased() && before.is_unchanged(entry) =>
+                {
+                    noted_file.texts = before.texts;
+                    Noted { state: State::File(noted_file), ..noted.clone() }
+                }
+                before => {
+                    noted_file.texts = self.keep_text(&mut texts, digest, &file.content);
+                    let state = State::File(noted_file);
+                    let renamed = if matches!(before, Some((_, State::File(_)))) {
+                        None
+                    } else {
+                        let origin = origin_of(&entry.path, &entries).map(|path| key_of(&path));
+                        origin.filter(|key| gone.contains(key)).or_else(|| view.same_text(&gone, digest))
+                    };
+                    if let Some(old) = renamed {
+                        let noted = &view.table.files[&old];
+                        let (from, to) = (noted.changed(deleted(Some(key)))?, noted.changed(state)?);
+                        let to = before.into_iter().fold(to, |to, (before, _)| to.with_known([before]));
+                        gone.remove(&old);
+                        view.table.files.insert(old, from);
+                        to
+                    } else {
+                        before.map_or_else(|| Noted::new(state.clone()), |(noted, _)| noted.changed(state.clone()))?
+                    }
+                }
+            };
+            view.note(key, noted);
+            view.keep(&entry.path, file);
+            if texts.bytes > MAX_TEXT_BYTES {
+                let kept = std::mem::replace(&mut texts, Texts::new()?);
+                self.save(view, &kept).await?;
+            }
+        }
+        for key in gone {
+            let noted = view.table.files[&key].changed(deleted(None))?;
+            view.note(key, noted);
+        }
+        self.save(view, &texts).await
+    }
+
+    /// Keeps the text for a later merge, unless the history has it. Returns the record.
+    pub(super) fn keep_text(&self, texts: &mut Texts, digest: Digest, content: &[u8]) -> Option<Id> {
+        if self.keeps_history { None } else { texts.add(digest, content) }
+    }
+
+    /// The entries of the history since the table was written, oldest first, and their authors.
+    async fn entries_since(&self, view: &mut View) -> Result<Vec<Entry>, StoreError> {
+        let Some(history) = self.history.as_ref().filter(|_| self.keeps_history) else { return Ok(Vec::new()) };
+        let entries = history.entries(&LogFilter::new().limit(MAX_ENTRIES)).await;
+        let mut entries = entries.map_err(HistoryError::into_store_error)?;
+        let newest = entries.first().map(|entry| (entry.number, entry.id));
+        // In a memory that was restored, another entry can have the number, and not the identity.
+        if let Some((number, id)) = view.table.entry {
+            let is_known = entries.iter().any(|entry| entry.number == number && entry.id == id);
+            entries.retain(|entry| is_known && entry.number > number);
+        }
+        entries.reverse();
+        for entry in &entries {
+            let authors = if entry.authors.is_empty() { entry.actor.as_slice() } else { &entry.authors };
+            for path in entry.changes.iter().filter_map(FileChange::path) {
+                view.authors.entry(path.clone()).or_default().extend(authors.iter().cloned());
+            }
+        }
+        view.table.entry = newest;
+        Ok(entries)
+    }
+
+    /// Writes the table with texts, if it changed.
+    ///
+    /// # Errors
+    /// [`StoreError::VersionMismatch`] of the record if another synchronization wrote it, and the errors of a batch.
+    pub(super) async fn save(&self, view: &mut View, texts: &Texts) -> Result<(), StoreError> {
+        if !view.is_changed {
+            return Ok(());
+        }
+        let mut table = view.table.clone();
+        let batch = self.batch_with(&mut table, view, texts, Batch::new())?;
+        self.store.apply(batch).await?;
+        self.saved(view, table).await
+    }
+
+    /// Adds the table to a batch.
+    pub(super) fn batch_with(
+        &self,
+        table: &mut Table,
+        view: &View,
+        texts: &Texts,
+        batch: Batch,
+    ) -> Result<Batch, StoreError> {
+        let record = table.next_record()?;
+        let mut batch = batch.for_command(COMMAND).require(table::record(), view.stored.clone());
+        batch = batch.write(table::record(), record);
+        if let Some((path, record)) = texts.to_record()? {
+            batch = batch.write(path, record);
+        }
+        let used = records_of(table);
+        let unused = view.stored_texts.iter().filter(|record| !used.contains_key(record));
+        Ok(unused.fold(batch, |batch, record| batch.remove(table::record_of_texts(*record))))
+    }
+
+    /// The table was written.
+    pub(super) async fn saved(&self, view: &mut View, table: Table) -> Result<(), StoreError> {
+        view.stored = match self.store.read_opts(&table::record(), ReadOptions::new()).await? {
+            Node::File(file) => Precondition::Version(file.version),
+            _ => return Err(StoreError::VersionMismatch { path: table::record() }),
+        };
+        view.stored_texts = records_of(&table).into_keys().collect();
+        (view.table, view.is_changed) = (table, false);
+        Ok(())
+    }
+
+    /// Reads a file that is about to be replaced or copied. `None` if it is not as noted.
+    pub(super) async fn read_noted(&self, view: &mut View, path: &StorePath) -> Result<Option<StoredFile>, StoreError> {
+        let file = match view.contents.remove(path) {
+            Some(file) => {
+                view.cached_bytes = view.cached_bytes.saturating_sub(file.content.len());
+                Some(file)
+            }
+            None => self.store.read_opts(path, ReadOptions::new()).await?.into_file(),
+        };
+        let noted = view.table.files.get(&key_of(path)).and_then(Noted::file).map(|noted| noted.digest);
+        Ok(file.filter(|file| Some(Digest::of(&file.content)) == noted))
+    }
+
+    /// The contents as this memory would store them, if its screen redacts them.
+    pub(super) fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
+        match self.screen.as_ref()?.screen_text(std::str::from_utf8(content).ok()?, "") {
+            Verdict::Redact { text } => Some(text.into_bytes()),
+            _ => None, // the store applies the screen
+        }
+    }
+}
+
+impl View {
+    pub(super) fn note(&mut self, key: Key, noted: Noted) {
+        self.is_changed = true;
+        self.table.files.insert(key, noted);
+    }
+
+    pub(super) fn noted(&self, key: &Key) -> Option<&Noted> {
+        self.table.files.get(key)
+    }
+
+    /// Keeps the contents for the next step, if there is room.
+    pub(super) fn keep(&mut self, path: &StorePath, file: StoredFile) {
+        if self.cached_bytes + file.content.len() <= MAX_CACHED_BYTES {
+            self.cached_bytes += file.content.len();
+            self.contents.insert(path.clone(), file);
+        }
+    }
+
+    /// Applies changes that the memory has applied.
+    pub(super) fn apply(&mut self, batch: &Batch) {
+        for change in batch.changes() {
+            match change {
+                Change::Write { path, content, times } => {
+                    let entry = FileEntry::new(path.clone(), content.len() as u64);
+                    self.files.insert(path.clone(), entry.with_created(times.created).with_modified(times.modified));
+                }
+                Change::Remove { path } => _ = self.files.remove(path),
+                Change::Rename { from, to } => {
+                    if let Some(mut file) = self.files.remove(from) {
+                        file.path = to.clone();
+                        self.files.insert(to.clone(), file);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The only one of these files that had the same text. Empty files are alike.
+    fn same_text(&self, gone: &HashSet<Key>, digest: Digest) -> Option<Key> {
+        let is_same = |key: &&Key| self.noted(key).and_then(Noted::file).is_some_and(|file| file.digest == digest);
+        let mut same = gone.iter().filter(is_same);
+        let found = same.next().filter(|_| digest.size > 0)?;
+        same.next().is_none().then_some(*found)
+    }
+}
+
+fn reading_failed(error: TransferError) -> StoreError {
+    match error {
+        TransferError::Reading(error) => error,
+        error => StoreError::failure(ErrorKind::Other, "reading a file", error),
+    }
+}
+
+/// The path that a file had before these entries renamed it.
+fn origin_of(path: &StorePath, entries: &[Entry]) -> Option<StorePath> {
+    let mut origin = path.clone();
+    for change in entries.iter().rev().flat_map(|entry| &entry.changes) {
+        match change {
+            FileChange::Rename { from, to, .. } if *to == origin || origin.is_under(to) => {
+                origin = origin.replace_prefix(to, from).ok()?;
+            }
+            // It is a new file.
+            FileChange::Write { path, before: None, .. } if *path == origin => return None,
+            _ => {}
+        }
+    }
+    (origin != *path).then_some(origin)
+}
