@@ -6,13 +6,17 @@ mod model;
 
 use std::io::Read as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use memory_tool::history::{Digest, LogFilter};
 use memory_tool::policies::{Detector, SensitiveData};
-use memory_tool::store::{Batch, FileTimes, ReadOptions, StorePath};
+use memory_tool::store::{Batch, FileTimes, ReadOptions, StorePath, UnlistedItem, UnlistedReason};
 use memory_tool::transfer::{CopyOptions, SyncOptions, SyncReport, SyncStatus, TransferError};
-use memory_tool::{Actor, InMemoryStore, Memory, MemoryBuilder, Quota, Store as _, StoreExt as _};
+use memory_tool::{Actor, InMemoryStore, Memory, MemoryBuilder, Node, Quota, Store, StoreError, StoreExt as _};
+use memory_tool_test_fixtures::by_tier;
 
 async fn memory() -> Memory {
     Memory::over(InMemoryStore::new()).history().build().await.unwrap()
@@ -195,9 +199,59 @@ async fn three_memories_are_synchronized_in_pairs_and_a_copy_is_one_of_them() {
     let copy = memory().await;
     drop(server.copy_to(&copy, CopyOptions::new(), |_| {}).await.unwrap());
     copy.append("/memories/a", "6\n").await.unwrap();
+    laptop.append("/memories/a", "7\n").await.unwrap();
     laptop.write("/memories/b", "b\n").await.unwrap();
     let report = sync(&pair(&laptop, &copy)).await;
     assert_eq!((report.conflicts.len(), copy.exists("/memories/b").await.unwrap()), (1, true));
+}
+
+#[tokio::test]
+async fn the_older_text_of_a_conflict_is_kept_once() {
+    let [laptop, server, phone] = [memory().await, memory().await, memory().await];
+    for (memory, text) in [(&laptop, "X\n"), (&phone, "X\n"), (&server, "Y\n")] {
+        memory.write("/memories/a", text).await.unwrap();
+    }
+    for pair in [[&laptop, &server], [&server, &phone], [&phone, &laptop]] {
+        let pair = pair.map(Memory::clone);
+        settle(&pair).await;
+        assert_eq!(both(&pair).await.len(), 2);
+    }
+}
+
+/// A store with a directory that cannot be listed.
+#[derive(Debug)]
+struct Hiding(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for Hiding {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.0.read_opts(path, options).await?;
+        let Node::Directory(mut listing) = node else { return Ok(node) };
+        listing.files.retain(|file| !file.path.as_str().starts_with("/memories/hidden/"));
+        let hidden = UnlistedItem::new(StorePath::memories(), "hidden", UnlistedReason::Unreadable);
+        Ok(Node::Directory(listing.with_unlisted(vec![hidden])))
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_listed_do_not_count_as_deleted() {
+    let store = Arc::new(InMemoryStore::new());
+    let pair = [Memory::over(Arc::clone(&store)).build().await.unwrap(), memory().await];
+    pair[0].write("/memories/hidden/a", "a\n").await.unwrap();
+    pair[0].write("/memories/b", "b\n").await.unwrap();
+    settle(&pair).await;
+    let hiding = [Memory::over(Hiding(store)).build().await.unwrap(), pair[1].clone()];
+    pair[1].write("/memories/c", "c\n").await.unwrap();
+    pair[1].write("/memories/hidden/a", "changed\n").await.unwrap();
+    let report = sync(&hiding).await;
+    assert_eq!((report.status(), report.first.is_partial, report.second.removed), (SyncStatus::Partly, true, 0));
+    assert!(hiding[0].exists("/memories/c").await.unwrap());
+    settle(&pair).await;
+    assert_eq!(pair[0].read_to_string("/memories/hidden/a").await.unwrap(), "changed\n");
 }
 
 #[tokio::test]
@@ -397,4 +451,72 @@ async fn an_erasure_also_erases_what_synchronizations_keep() {
         assert_eq!((report.conflicts.len(), report.first.written, report.second.written), (0, 1, 1), "{report:?}");
         assert_eq!(pair[1].read_to_string("/memories/a").await.unwrap(), "1\n[redacted]\n3\n4\n5\n");
     }
+}
+
+/// A store that counts its calls.
+#[derive(Debug, Default)]
+struct Counting {
+    inner: InMemoryStore,
+    listings: AtomicUsize,
+    reads: AtomicUsize,
+    reads_of_records: AtomicUsize,
+    batches: AtomicUsize,
+    written: AtomicUsize,
+}
+
+impl Counting {
+    /// The listings, reads of files, reads of records, batches and writes of files since the last call.
+    fn take(&self) -> [usize; 5] {
+        [&self.listings, &self.reads, &self.reads_of_records, &self.batches, &self.written]
+            .map(|counter| counter.swap(0, Relaxed))
+    }
+}
+
+#[async_trait]
+impl Store for Counting {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let counter = match path {
+            path if *path == StorePath::memories() => &self.listings,
+            path if path.is_record() => &self.reads_of_records,
+            _ => &self.reads,
+        };
+        counter.fetch_add(1, Relaxed);
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.batches.fetch_add(1, Relaxed);
+        self.written.fetch_add(batch.changes().iter().filter(|change| !change.is_of_record()).count(), Relaxed);
+        self.inner.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn only_changed_files_are_read_and_written() {
+    const CHANGES: usize = 10;
+    let files = by_tier(500, 10_000);
+    let stores = [Arc::new(Counting::default()), Arc::new(Counting::default())];
+    let open = |store: &Arc<Counting>| Memory::over(Arc::clone(store)).build();
+    let pair = [open(&stores[0]).await.unwrap(), open(&stores[1]).await.unwrap()];
+    let path = |number: usize| format!("/memories/{}/{number}.md", number % 100);
+    for number in 0..files {
+        write_at(&pair[0], &path(number), &format!("file {number}\n"), SystemTime::UNIX_EPOCH).await;
+    }
+    drop(sync(&pair).await);
+    for number in 0..CHANGES {
+        write_at(&pair[0], &path(number), "changed in first\n", SystemTime::UNIX_EPOCH).await;
+        write_at(&pair[1], &path(number + CHANGES), "changed in second\n", SystemTime::UNIX_EPOCH).await;
+    }
+    let take = || [stores[0].take(), stores[1].take()];
+    take();
+    let report = sync(&pair).await;
+    assert_eq!((report.first.written, report.second.written), (CHANGES as u64, CHANGES as u64));
+    // Each side reads the files that it changed, and those that it replaces. It writes the record for its own changes,
+    // and with the changes of the other side.
+    let expected = [1, 2 * CHANGES, 2, CHANGES];
+    for [listings, reads, _, batches, written] in take() {
+        assert_eq!([listings, reads, batches, written], expected);
+    }
+    drop(sync(&pair).await);
+    assert_eq!(take(), [[1, 0, 2, 0, 0]; 2]);
 }

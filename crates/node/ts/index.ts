@@ -52,6 +52,7 @@ export {
   type CopyOptions,
   type ExportOptions,
   Memory,
+  type SyncOptions,
   type TransferOptions,
   type WriteBytesOptions,
   type WriteOptions,
@@ -63,6 +64,9 @@ export type {
   ExportReport,
   FileProblem,
   ImportReport,
+  SyncConflict,
+  SyncedSide,
+  SyncReport,
   VerifyReport,
   WriteReport,
 } from './reports.js';

@@ -6,7 +6,7 @@ import { History } from './history.js';
 import { Proposals } from './proposals.js';
 import { type Abort, type Answer, native, type NativeMemory, type NativeWatch, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
-import { type CopyReport, type ExportReport, fromJson, type ImportReport, type VerifyReport } from './reports.js';
+import { type CopyReport, type ExportReport, fromJson, type ImportReport, type SyncReport, type VerifyReport } from './reports.js';
 import type { SearchOptions, SearchReport } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
@@ -46,6 +46,14 @@ export interface TransferOptions extends CallOptions {
 export interface CopyOptions extends TransferOptions {
   /** Also copy the history, to a memory without files. Default: false. */
   withHistory?: boolean;
+}
+
+/** The options of a synchronization. */
+export interface SyncOptions extends CallOptions {
+  /** The names of this and the other memory, for the names of files in conflict and the history. */
+  names?: readonly [string, string];
+  /** Remove all files if one memory has lost all of more than ten. Default: that is an error. */
+  allowEmpty?: boolean;
 }
 
 /** The options of an export. */
@@ -219,6 +227,18 @@ export class Memory {
     const opened = await destination.#ready(options);
     const request = { overwrite, withHistory };
     return fromJson((await this.#perform('transfer', 'copy', request, options, opened)).json) as CopyReport;
+  }
+
+  /**
+   * Makes one memory of this and another one, with the changes of both since they were synchronized. If both changed
+   * the same lines of a file, the older text is kept beside it as `NAME (conflict DATE SIDE).EXT`. Throws
+   * `TransferError` if the synchronization stops. Run it again to continue.
+   */
+  async sync(other: Memory, given: SyncOptions = {}): Promise<SyncReport> {
+    const { names = ['first', 'second'], allowEmpty = false, ...options } = given;
+    const opened = await other.#ready(options);
+    const request = { names, allowEmpty };
+    return fromJson((await this.#perform('transfer', 'sync', request, options, opened)).json) as SyncReport;
   }
 
   /**

@@ -1,4 +1,4 @@
-// The reports of `Memory.copyTo`, `export`, `import` and `verify`. Each list has at most 1,000 items.
+// The reports of `Memory.copyTo`, `sync`, `export`, `import` and `verify`. Each list has at most 1,000 items.
 
 /** A file that was not transferred, and the reason, for you. */
 export interface FileProblem {
@@ -48,6 +48,54 @@ export interface CopyReport extends WriteReport {
   readonly moreRemoved: number;
   /** Whether the source still changed during the last attempt. */
   readonly sourceStillChanging: boolean;
+}
+
+/** The changes of one of two memories. */
+export interface SyncedSide {
+  readonly name: string;
+  /** The number of files that were written. */
+  readonly written: number;
+  /** Their total size. */
+  readonly bytes: number;
+  readonly removed: number;
+  readonly renamed: number;
+  /** The files that screening redacted. */
+  readonly redacted: readonly string[];
+  readonly moreRedacted: number;
+  /** The files that were not changed, because the memory refused it or they kept changing. */
+  readonly refused: readonly FileProblem[];
+  readonly moreRefused: number;
+  /** The files that cannot be read. */
+  readonly unreadable: readonly FileProblem[];
+  readonly moreUnreadable: number;
+  /** Whether directories cannot be read, so that deleted files of this memory were kept in the other one. */
+  readonly isPartial: boolean;
+}
+
+/** A file of which both memories had different texts: the newer one in `path`, and the older one in `copy`. */
+export interface SyncConflict {
+  readonly path: string;
+  readonly copy: string;
+}
+
+/** The result of `Memory.sync`. */
+export interface SyncReport {
+  /** Whether both memories have the same files, and no older texts of conflicts. */
+  readonly isComplete: boolean;
+  readonly status: 'in_sync' | 'in_sync_with_conflicts' | 'partly';
+  /** Whether the changes were only simulated. */
+  readonly dryRun: boolean;
+  readonly first: SyncedSide;
+  readonly second: SyncedSide;
+  /** The files whose changes of both sides were merged. */
+  readonly merged: readonly string[];
+  readonly moreMerged: number;
+  /** The files of which both texts were kept. */
+  readonly conflicts: readonly SyncConflict[];
+  readonly moreConflicts: number;
+  /** The older texts of conflicts that are still there. */
+  readonly conflictCopies: readonly string[];
+  readonly moreConflictCopies: number;
 }
 
 /** The result of `Memory.import`. */

@@ -406,8 +406,8 @@ async fn interrupted(sides: &[Side; 2], polls: usize, act: Option<(usize, &str)>
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_or_a_kill_at_any_moment_loses_nothing() {
-    // The default tier has a file to merge, to rename and to write.
-    let files = in_full(&["a", "c", "new"][..], &["a", "b", "c", "d", "e", "new"]);
+    // The default tier has a file to merge, to replace and to rename.
+    let files = in_full(&["a", "b", "c"][..], &["a", "b", "c", "d", "e", "new"]);
     let acts = [0, 1].into_iter().flat_map(|side| files.iter().map(move |file| Some((side, *file)))).chain([None]);
     for (act, has_history) in acts.flat_map(|act| [(act, true), (act, false)]) {
         for polls in 0.. {

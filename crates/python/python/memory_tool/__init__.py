@@ -67,6 +67,9 @@ if TYPE_CHECKING:
         ExportReport as ExportReport,
         FileProblem as FileProblem,
         ImportReport as ImportReport,
+        SyncConflict as SyncConflict,
+        SyncedSide as SyncedSide,
+        SyncReport as SyncReport,
         VerifyReport as VerifyReport,
     )
     from .search import (
@@ -155,6 +158,9 @@ _MODULES = {
         "ExportReport",
         "FileProblem",
         "ImportReport",
+        "SyncConflict",
+        "SyncReport",
+        "SyncedSide",
         "VerifyReport",
     ),
     "search": (

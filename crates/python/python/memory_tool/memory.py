@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .history import AsyncHistory, History
     from .proposals import AsyncProposals, Proposals
     from .options import Location, Options
-    from .reports import CopyReport, ExportReport, ImportReport, VerifyReport
+    from .reports import CopyReport, ExportReport, ImportReport, SyncReport, VerifyReport
     from .search import SearchOptions, SearchReport
     from .store import Entry, Usage
 
@@ -168,6 +168,22 @@ class Memory:
 
         request = {"transfer": {"copy": {"overwrite": overwrite, "with_history": with_history}}}
         return to_report(CopyReport, self._native.perform(request, destination._native))
+
+    def sync(
+        self, other: Memory | AsyncMemory, *, names: Sequence[str] = ("first", "second"), allow_empty: bool = False
+    ) -> SyncReport:
+        """Makes one memory of this and another one, with the changes of both since they were synchronized.
+
+        If both changed the same lines of a file, the older text is kept beside it as `NAME (conflict DATE SIDE).EXT`.
+        `names` are the names of the sides. A memory that has lost all of more than ten files is an error, unless
+        `allow_empty` is set.
+
+        Raises `TransferError` if the synchronization stops. Run it again to continue.
+        """
+        from .reports import SyncReport, to_report
+
+        request = {"transfer": {"sync": {"names": list(names), "allow_empty": allow_empty}}}
+        return to_report(SyncReport, self._native.perform(request, other._native))
 
     def export(
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
@@ -354,6 +370,22 @@ class AsyncMemory:
 
         request = {"transfer": {"copy": {"overwrite": overwrite, "with_history": with_history}}}
         return to_report(CopyReport, await _perform(self._native, request, destination._native))
+
+    async def sync(
+        self, other: Memory | AsyncMemory, *, names: Sequence[str] = ("first", "second"), allow_empty: bool = False
+    ) -> SyncReport:
+        """Makes one memory of this and another one, with the changes of both since they were synchronized.
+
+        If both changed the same lines of a file, the older text is kept beside it as `NAME (conflict DATE SIDE).EXT`.
+        `names` are the names of the sides. A memory that has lost all of more than ten files is an error, unless
+        `allow_empty` is set.
+
+        Raises `TransferError` if the synchronization stops. Run it again to continue.
+        """
+        from .reports import SyncReport, to_report
+
+        request = {"transfer": {"sync": {"names": list(names), "allow_empty": allow_empty}}}
+        return to_report(SyncReport, await _perform(self._native, request, other._native))
 
     async def export(
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False

@@ -1,11 +1,11 @@
-"""The reports of `Memory.copy_to`, `export`, `import_` and `verify`. Each list has at most 1,000 items."""
+"""The reports of `Memory.copy_to`, `sync`, `export`, `import_` and `verify`. Each list has at most 1,000 items."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence, TypeVar
 
-__all__ = ["CopyReport", "ExportReport", "FileProblem", "ImportReport", "VerifyReport"]
+__all__ = ["CopyReport", "ExportReport", "FileProblem", "ImportReport", "SyncConflict", "SyncReport", "SyncedSide", "VerifyReport"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,63 @@ class CopyReport(_WriteReport):
 
 
 @dataclass(frozen=True)
+class SyncedSide:
+    """The changes of one of two memories."""
+
+    name: str
+    written: int
+    """The number of files that were written."""
+    bytes: int
+    """Their total size."""
+    removed: int
+    renamed: int
+    redacted: Sequence[str]
+    """The files that screening redacted."""
+    more_redacted: int
+    refused: Sequence[FileProblem]
+    """The files that were not changed, because the memory refused it or they kept changing."""
+    more_refused: int
+    unreadable: Sequence[FileProblem]
+    """The files that cannot be read."""
+    more_unreadable: int
+    is_partial: bool
+    """Whether directories cannot be read, so that deleted files of this memory were kept in the other one."""
+
+
+@dataclass(frozen=True)
+class SyncConflict:
+    """A file of which both memories had different texts."""
+
+    path: str
+    """The file, which has the newer text."""
+    copy: str
+    """The file with the older text."""
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """The result of `Memory.sync`."""
+
+    is_complete: bool
+    """Whether both memories have the same files, and no older texts of conflicts."""
+    status: str
+    """`in_sync`, `in_sync_with_conflicts` or `partly`."""
+    dry_run: bool
+    """Whether the changes were only simulated."""
+    first: SyncedSide
+    second: SyncedSide
+    merged: Sequence[str]
+    """The files whose changes of both sides were merged."""
+    more_merged: int
+    conflicts: Sequence[SyncConflict]
+    """The files of which both texts were kept."""
+    more_conflicts: int
+    conflict_copies: Sequence[str]
+    """The older texts of conflicts that are still there."""
+    more_conflict_copies: int
+
+
+@dataclass(frozen=True)
 class ImportReport(_WriteReport):
     """The result of `Memory.import_`."""
 
@@ -115,6 +172,13 @@ def to_report(kind: type[_Report], value: dict[str, Any]) -> _Report:
     """The report from its JSON value."""
 
     def item(given: object) -> object:
-        return FileProblem(**given) if isinstance(given, dict) else given
+        if not isinstance(given, dict):
+            return given
+        return FileProblem(**given) if "reason" in given else SyncConflict(**given)
 
-    return kind(**{name: list(map(item, part)) if isinstance(part, list) else part for name, part in value.items()})
+    def of(part: object) -> object:
+        if isinstance(part, dict):
+            return to_report(SyncedSide, part)
+        return list(map(item, part)) if isinstance(part, list) else part
+
+    return kind(**{name: of(part) for name, part in value.items()})

@@ -283,6 +283,8 @@ impl<'a> Round<'a> {
         }
         let mut unit = Unit::of(path);
         let agreed = ours.with_known(&theirs).agreed();
+        // It is saved with the next batch of this side. If the other one refuses the file, that one keeps the base.
+        self.views[from as usize].note(key, agreed.clone());
         let required = match their_digest {
             Some(_) => {
                 let Some(file) = self.read(to, path).await? else { return Ok(()) };

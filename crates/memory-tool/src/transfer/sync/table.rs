@@ -304,3 +304,18 @@ pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError>
 fn damaged(cause: impl Into<memory_tool_core::BoxError>) -> StoreError {
     StoreError::failure(ErrorKind::Damaged, READING, cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_keep_the_state_that_another_memory_has() {
+        let file = |text: &str| State::File(NotedFile::new(Digest::of(text.as_bytes()), None));
+        let agreed = Noted::new(file("agreed")).unwrap();
+        let twice = agreed.changed(file("once")).unwrap().changed(file("twice")).unwrap();
+        assert_eq!(twice.base.as_ref().map(|base| base.id), Some(agreed.id));
+        assert!(twice.includes(agreed.id) && !agreed.includes(twice.id));
+        assert_eq!(twice.agreed().base, None);
+    }
+}
