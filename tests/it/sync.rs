@@ -511,8 +511,8 @@ async fn only_changed_files_are_read_and_written() {
     take();
     let report = sync(&pair).await;
     assert_eq!((report.first.written, report.second.written), (CHANGES as u64, CHANGES as u64));
-    // Each side reads the files that it changed, and those that it replaces. It writes the record for its own changes,
-    // and with the changes of the other side.
+    // Each side reads the files that it changed and the files that it replaces. It writes the record for its own
+    // changes, and with the changes of the other side.
     let expected = [1, 2 * CHANGES, 2, CHANGES];
     for [listings, reads, _, batches, written] in take() {
         assert_eq!([listings, reads, batches, written], expected);
