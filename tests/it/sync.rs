@@ -518,5 +518,5 @@ async fn only_changed_files_are_read_and_written() {
         assert_eq!([listings, reads, batches, written], expected);
     }
     drop(sync(&pair).await);
-    assert_eq!(take(), [[1, 0, 2, 0, 0]; 2]);
+    assert_eq!(take(), [[1, 0, 1, 0, 0]; 2]);
 }

@@ -194,7 +194,7 @@ mod tests {
         let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
         let destination = Destination::new(&memory, "copy", Existing::Keep);
-        let report = CopyJob::new(Source { store: Arc::new(source) }, destination, |_| {}).run(ROUNDS).await.unwrap();
+        let report = CopyJob::new(Source::of(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {
             files.push((entry.path.to_string(), memory.read_to_string(&entry.path).await.unwrap()));

@@ -89,7 +89,7 @@ impl Memory {
         }
         let rounds = if destination.inner.layers.transfer.is_dry_run { 1 } else { copy::ROUNDS };
         let destination = Destination::new(destination, "copy", options.existing);
-        copy::CopyJob::new(Source { store: self.store() }, destination, progress).run(rounds).await
+        copy::CopyJob::new(Source::of(self.store()), destination, progress).run(rounds).await
     }
 
     /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files with the same times
@@ -132,7 +132,7 @@ impl Memory {
         export: Export,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<ExportReport, TransferError> {
-        export::run(Source { store: self.store() }, export, progress).await
+        export::run(Source::of(self.store()), export, progress).await
     }
 
     /// Writes the files of a directory or a tar archive to this memory. The source can be untrusted: names cannot

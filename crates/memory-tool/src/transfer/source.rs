@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use memory_tool_core::{
-    ErrorKind, FileEntry, Listing, Node, Problem, Store, StoreError, StoreExt as _, StorePath, StoredFile, UnlistedItem,
+    ErrorKind, FileEntry, Listing, Node, Problem, ReadOptions, Store, StoreError, StoreExt as _, StorePath, StoredFile,
+    UnlistedItem,
 };
 
 use crate::transfer::error::TransferError;
@@ -16,6 +17,8 @@ const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
 /// The source of a copy or export.
 pub(super) struct Source {
     pub(super) store: Arc<dyn Store>,
+    /// The options of the reads of files.
+    pub(super) options: ReadOptions,
 }
 
 /// The result of reading a listed file.
@@ -29,6 +32,10 @@ pub(super) enum ReadOutcome {
 }
 
 impl Source {
+    pub(super) fn of(store: Arc<dyn Store>) -> Self {
+        Self { store, options: ReadOptions::new() }
+    }
+
     /// All files, sorted by path, and the items that cannot be listed.
     pub(super) async fn list(&self) -> Result<(Vec<FileEntry>, Vec<UnlistedItem>), TransferError> {
         let root = self.store.read(StorePath::memories()).await.map_err(TransferError::Reading)?;
@@ -73,7 +80,7 @@ impl Source {
     }
 
     async fn read(&self, path: &StorePath) -> Result<ReadOutcome, TransferError> {
-        let error = match self.store.read(path).await {
+        let error = match self.store.read_opts(path, self.options.clone()).await {
             Ok(Node::File(file)) => return Ok(ReadOutcome::File(file)),
             Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
             Err(error) => error,
@@ -137,7 +144,7 @@ mod tests {
         for (number, size) in sizes.into_iter().enumerate() {
             store.write(format!("/memories/{number}"), vec![b'x'; size]).await.unwrap();
         }
-        let source = Source { store: Arc::clone(&store) as Arc<dyn Store> };
+        let source = Source::of(Arc::clone(&store) as Arc<dyn Store>);
         let (files, _) = source.list().await.unwrap();
         let read: Vec<_> = source.read_all(&files).collect().await;
         let lengths = read.into_iter().map(|read| match read {

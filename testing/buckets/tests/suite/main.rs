@@ -1,7 +1,7 @@
 //! The conformance suite on bucket stores on servers of S3, Google Cloud Storage and Azure. The default tier runs the
-//! cases about batches, because the tests of the crate run all cases on a bucket in memory. The full tier runs all cases
-//! on one server, and those about changes on the others, and on one server with encryption and under all policies at
-//! once. The long tier runs all cases on all three, also with these layers, and the cases about changes under each
+//! cases about batches, because the tests of the crate run all cases on a bucket in memory. The full tier runs all
+//! cases on one server, and those about changes on the others, and on one server with encryption and under all policies
+//! at once. The long tier runs all cases on all three, also with these layers, and the cases about changes under each
 //! policy. They add little, because encryption and policies use a store only through
 //! [`Store`](memory_tool_core::Store), and each store passes the suite without them.
 //!

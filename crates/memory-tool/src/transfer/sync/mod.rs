@@ -128,12 +128,7 @@ impl Memory {
             return Err(TransferError::CannotSync { reason: "only one of them is a dry run" });
         }
         let [first, second] = options.names;
-        let failed = |name: &str| {
-            let side = name.to_owned();
-            move |source| TransferError::Syncing { side, source }
-        };
-        let first = Side::of(self, &first).await.map_err(failed(&first))?;
-        let second = Side::of(other, &second).await.map_err(failed(&second))?;
+        let (first, second) = (Side::of(self, &first), Side::of(other, &second));
         let mut report = SyncReport { dry_run, ..SyncReport::default() };
         (report.first.name, report.second.name) = (first.name.clone(), second.name.clone());
         for round in 1..=ROUNDS {

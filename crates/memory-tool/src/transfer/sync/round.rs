@@ -112,7 +112,7 @@ impl<'a> Round<'a> {
         }
         for which in Which::BOTH {
             let (side, view) = (self.sides[which as usize], &mut self.views[which as usize]);
-            let texts = if side.keeps_history { Texts::new() } else { side.collect_texts(view).await };
+            let texts = side.collect_texts(view).await;
             let saved = async { side.save(view, &texts?).await }.await;
             self.check_saved(which, saved)?;
         }
@@ -511,14 +511,15 @@ impl<'a> Round<'a> {
     /// Applies changes of one side in one batch with their states.
     async fn apply(&mut self, which: Which, units: &[Unit]) -> Result<(), StoreError> {
         let [side, other] = [which, which.other()].map(|which| self.sides[which as usize]);
+        let keeps_texts = side.kept_history().await?.is_none();
         let view = &mut self.views[which as usize];
         let (mut table, mut texts, mut batch, mut authors) =
             (view.table.clone(), Texts::new()?, Batch::new(), BTreeSet::new());
         for unit in units {
             for (key, noted, content) in &unit.notes {
                 let mut noted = noted.clone();
-                if let (State::File(file), Some(content)) = (&mut noted.state, content) {
-                    file.texts = side.keep_text(&mut texts, file.digest, content);
+                if let (State::File(file), Some(content), true) = (&mut noted.state, content, keeps_texts) {
+                    file.texts = texts.add(file.digest, content);
                 }
                 table.files.insert(*key, noted);
             }
@@ -532,7 +533,7 @@ impl<'a> Round<'a> {
         let authors = authors.iter().filter_map(|name| Some(Actor::from_trusted_name(name).ok()?.because(&reason)));
         batch = batch.written_by(authors);
         let view = &mut self.views[which as usize];
-        let batch = side.batch_with(&mut table, view, &texts, batch)?;
+        let batch = side.batch_with(&mut table, view, &texts, batch).await?;
         side.store.apply(batch).await?;
         side.saved(view, table).await?;
         for unit in units {

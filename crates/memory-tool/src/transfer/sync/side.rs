@@ -11,10 +11,12 @@ use memory_tool_core::{
 };
 use memory_tool_history::{Digest, Entry, FileChange, History, HistoryError, Id, LogFilter};
 use memory_tool_policies::{Screen, Verdict};
+use tokio::sync::OnceCell;
 
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
 use crate::transfer::source::{ReadOutcome, Source};
+
 use crate::transfer::sync::report::COMMAND;
 use crate::transfer::sync::table::{self, Key, Noted, NotedFile, State, Table, deleted, key_of};
 use crate::transfer::sync::texts::{Texts, records_of};
@@ -35,8 +37,8 @@ const MAX_ENTRIES: usize = 500;
 pub(super) struct Side {
     pub(super) store: Arc<dyn Store>,
     pub(super) history: Option<History<Arc<dyn Store>>>,
-    /// Whether the history has earlier texts.
-    pub(super) keeps_history: bool,
+    /// Whether the history has earlier texts. Only a change needs it.
+    keeps_history: OnceCell<bool>,
     screen: Option<Arc<dyn Screen>>,
     pub(super) actor: Option<Actor>,
     pub(super) name: String,
@@ -54,27 +56,29 @@ pub(super) struct View {
     pub(super) authors: HashMap<StorePath, BTreeSet<String>>,
     /// The state of the record of the table, and the records of texts that it refers to.
     stored: Precondition,
-    stored_texts: BTreeSet<Id>,
+    stored_texts: Option<BTreeSet<Id>>,
     contents: HashMap<StorePath, StoredFile>,
     cached_bytes: usize,
     pub(super) is_changed: bool,
 }
 
 impl Side {
-    pub(super) async fn of(memory: &Memory, name: &str) -> Result<Self, StoreError> {
-        let history = memory.history();
-        let keeps_history = match &history {
-            Some(history) => history.is_started().await.map_err(HistoryError::into_store_error)?,
-            None => false,
-        };
-        Ok(Self {
+    pub(super) fn of(memory: &Memory, name: &str) -> Self {
+        Self {
             store: memory.store(),
-            history,
-            keeps_history,
+            history: memory.history(),
+            keeps_history: OnceCell::new(),
             screen: memory.inner.layers.transfer.screen.clone(),
             actor: memory.actor.clone(),
             name: name.to_owned(),
-        })
+        }
+    }
+
+    /// The history, if it has earlier texts.
+    pub(super) async fn kept_history(&self) -> Result<Option<&History<Arc<dyn Store>>>, StoreError> {
+        let Some(history) = &self.history else { return Ok(None) };
+        let is_started = async || history.is_started().await.map_err(HistoryError::into_store_error);
+        Ok(self.keeps_history.get_or_try_init(is_started).await?.then_some(history))
     }
 
     /// Reads the table, lists the files, and notes what changed since.
@@ -92,21 +96,22 @@ impl Side {
         Ok(view)
     }
 
+    /// Lists the files, and reads the table, which is as new as the listing.
     async fn load(&self) -> Result<View, StoreError> {
-        let (table, stored) = match self.store.read_opts(&table::record(), ReadOptions::new()).await? {
+        let listing = self.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
+        let (table, stored) = match self.store.read_opts(&table::record(), as_known()).await? {
             Node::File(file) => (Table::parse(&file.content)?, Precondition::Version(file.version)),
             _ => (Table::default(), Precondition::Absent),
         };
-        let listing = self.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
         let unreadable = listing.files.iter().filter(|file| file.is_damaged);
         let unreadable = unreadable.map(|file| (file.path.clone(), "it is damaged".to_owned())).collect();
         Ok(View {
-            stored_texts: self.stored_texts(&table).await?,
             files: listing.files.into_iter().map(|file| (file.path.clone(), file)).collect(),
             is_partial: listing.unlisted.iter().any(|item| item.reason == UnlistedReason::Unreadable),
             table,
             unreadable,
             stored,
+            stored_texts: None,
             authors: HashMap::new(),
             contents: HashMap::new(),
             cached_bytes: 0,
@@ -114,13 +119,9 @@ impl Side {
         })
     }
 
-    /// The records of texts that there are.
-    async fn stored_texts(&self, table: &Table) -> Result<BTreeSet<Id>, StoreError> {
-        if self.keeps_history && records_of(table).is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let directory = table::root_of_texts();
-        let listed = self.store.read_opts(&directory, ReadOptions::new()).await?.into_listing().files;
+    /// The records of texts that exist.
+    async fn stored_texts(&self) -> Result<BTreeSet<Id>, StoreError> {
+        let listed = self.store.read_opts(&table::root_of_texts(), ReadOptions::new()).await?.into_listing().files;
         let id = |file: FileEntry| Id::try_from(file.path.file_name()?.to_owned()).ok();
         Ok(listed.into_iter().filter_map(id).collect())
     }
@@ -142,60 +143,29 @@ impl Side {
             return Ok(());
         }
         let entries = self.entries_since(view).await?;
-        let mut texts = Texts::new()?;
-        let source = Source { store: Arc::clone(&self.store) };
+        let (mut texts, keeps_texts) = (Texts::new()?, self.kept_history().await?.is_none());
+        let source = Source { store: Arc::clone(&self.store), options: as_known() };
         let mut reads = pin!(source.read_all(&changed));
         for entry in &changed {
             let Some(read) = reads.next().await else { break };
-            let file = match read.map_err(reading_failed)? {
-                ReadOutcome::File(file) => file,
-                ReadOutcome::Removed => {
-                    view.unreadable.insert(entry.path.clone(), "it was removed during the synchronization".to_owned());
-                    continue;
-                }
-                ReadOutcome::Unreadable { reason } => {
-                    view.unreadable.insert(entry.path.clone(), reason);
-                    continue;
-                }
-            };
-            let digest = Digest::of(&file.content);
-            let mut noted_file = NotedFile::new(digest, entry.modified);
-            let key = key_of(&entry.path);
-            let before = view.table.files.get(&key);
-            let noted = match before.map(|noted| (noted, &noted.state)) {
-                Some((noted, State::File(before)))
-                    if before.digest == digest || before.is_erased() && before.is_unchanged(entry) =>
-                {
-                    noted_file.texts = before.texts;
-                    Noted { state: State::File(noted_file), ..noted.clone() }
-                }
-                before => {
-                    noted_file.texts = self.keep_text(&mut texts, digest, &file.content);
-                    let state = State::File(noted_file);
-                    let renamed = if matches!(before, Some((_, State::File(_)))) {
-                        None
-                    } else {
-                        let origin = origin_of(&entry.path, &entries).map(|path| key_of(&path));
-                        origin.filter(|key| gone.contains(key)).or_else(|| view.same_text(&gone, digest))
-                    };
-                    if let Some(old) = renamed {
-                        let noted = &view.table.files[&old];
-                        let (from, to) = (noted.changed(deleted(Some(key)))?, noted.changed(state)?);
-                        let to = before.into_iter().fold(to, |to, (before, _)| to.with_known([before]));
-                        gone.remove(&old);
-                        view.table.files.insert(old, from);
-                        to
-                    } else {
-                        before.map_or_else(|| Noted::new(state.clone()), |(noted, _)| noted.changed(state.clone()))?
+            let reason = match read.map_err(reading_failed)? {
+                ReadOutcome::File(file) => {
+                    let mut noted = NotedFile::new(Digest::of(&file.content), entry.modified);
+                    if keeps_texts {
+                        noted.texts = texts.add(noted.digest, &file.content);
                     }
+                    view.note_read(entry, noted, &mut gone, &entries)?;
+                    view.keep(&entry.path, file);
+                    if texts.bytes > MAX_TEXT_BYTES {
+                        let kept = std::mem::replace(&mut texts, Texts::new()?);
+                        self.save(view, &kept).await?;
+                    }
+                    continue;
                 }
+                ReadOutcome::Removed => "it was removed during the synchronization".to_owned(),
+                ReadOutcome::Unreadable { reason } => reason,
             };
-            view.note(key, noted);
-            view.keep(&entry.path, file);
-            if texts.bytes > MAX_TEXT_BYTES {
-                let kept = std::mem::replace(&mut texts, Texts::new()?);
-                self.save(view, &kept).await?;
-            }
+            view.unreadable.insert(entry.path.clone(), reason);
         }
         for key in gone {
             let noted = view.table.files[&key].changed(deleted(None))?;
@@ -204,14 +174,9 @@ impl Side {
         self.save(view, &texts).await
     }
 
-    /// Keeps the text for a later merge, unless the history has it. Returns the record.
-    pub(super) fn keep_text(&self, texts: &mut Texts, digest: Digest, content: &[u8]) -> Option<Id> {
-        if self.keeps_history { None } else { texts.add(digest, content) }
-    }
-
     /// The entries of the history since the table was written, oldest first, and their authors.
     async fn entries_since(&self, view: &mut View) -> Result<Vec<Entry>, StoreError> {
-        let Some(history) = self.history.as_ref().filter(|_| self.keeps_history) else { return Ok(Vec::new()) };
+        let Some(history) = self.kept_history().await? else { return Ok(Vec::new()) };
         let entries = history.entries(&LogFilter::new().limit(MAX_ENTRIES)).await;
         let mut entries = entries.map_err(HistoryError::into_store_error)?;
         let newest = entries.first().map(|entry| (entry.number, entry.id));
@@ -240,16 +205,16 @@ impl Side {
             return Ok(());
         }
         let mut table = view.table.clone();
-        let batch = self.batch_with(&mut table, view, texts, Batch::new())?;
+        let batch = self.batch_with(&mut table, view, texts, Batch::new()).await?;
         self.store.apply(batch).await?;
         self.saved(view, table).await
     }
 
     /// Adds the table to a batch.
-    pub(super) fn batch_with(
+    pub(super) async fn batch_with(
         &self,
         table: &mut Table,
-        view: &View,
+        view: &mut View,
         texts: &Texts,
         batch: Batch,
     ) -> Result<Batch, StoreError> {
@@ -260,17 +225,21 @@ impl Side {
             batch = batch.write(path, record);
         }
         let used = records_of(table);
-        let unused = view.stored_texts.iter().filter(|record| !used.contains_key(record));
+        let stored = match view.stored_texts.take() {
+            Some(stored) => stored,
+            None => self.stored_texts().await?,
+        };
+        let unused = view.stored_texts.insert(stored).iter().filter(|record| !used.contains_key(record));
         Ok(unused.fold(batch, |batch, record| batch.remove(table::record_of_texts(*record))))
     }
 
     /// The table was written.
     pub(super) async fn saved(&self, view: &mut View, table: Table) -> Result<(), StoreError> {
-        view.stored = match self.store.read_opts(&table::record(), ReadOptions::new()).await? {
+        view.stored = match self.store.read_opts(&table::record(), as_known()).await? {
             Node::File(file) => Precondition::Version(file.version),
             _ => return Err(StoreError::VersionMismatch { path: table::record() }),
         };
-        view.stored_texts = records_of(&table).into_keys().collect();
+        view.stored_texts = Some(records_of(&table).into_keys().collect());
         (view.table, view.is_changed) = (table, false);
         Ok(())
     }
@@ -282,7 +251,7 @@ impl Side {
                 view.cached_bytes = view.cached_bytes.saturating_sub(file.content.len());
                 Some(file)
             }
-            None => self.store.read_opts(path, ReadOptions::new()).await?.into_file(),
+            None => self.store.read_opts(path, as_known()).await?.into_file(),
         };
         let noted = view.table.files.get(&key_of(path)).and_then(Noted::file).map(|noted| noted.digest);
         Ok(file.filter(|file| Some(Digest::of(&file.content)) == noted))
@@ -297,7 +266,47 @@ impl Side {
     }
 }
 
+/// The options of reads after the listing. A batch requires the versions, so a stale file is noticed.
+fn as_known() -> ReadOptions {
+    ReadOptions::new().allow_stale()
+}
+
 impl View {
+    /// Notes the state of a file that was read. Perhaps it has a new name, and is one of the missing files.
+    fn note_read(
+        &mut self,
+        entry: &FileEntry,
+        file: NotedFile,
+        gone: &mut HashSet<Key>,
+        entries: &[Entry],
+    ) -> Result<(), StoreError> {
+        let (key, digest) = (key_of(&entry.path), file.digest);
+        let before = self.noted(&key).cloned();
+        let noted = match before {
+            Some(noted) if noted.file().is_some_and(|before| before.has_same_contents(digest, entry)) => {
+                Noted { state: State::File(file), ..noted }
+            }
+            Some(noted) if noted.file().is_some() => noted.changed(State::File(file))?,
+            before => {
+                let origin = origin_of(&entry.path, entries).map(|path| key_of(&path));
+                let old = origin.filter(|key| gone.contains(key)).or_else(|| self.same_text(gone, digest));
+                match old.and_then(|old| Some((old, self.noted(&old).cloned()?))) {
+                    Some((old, noted)) => {
+                        gone.remove(&old);
+                        self.note(old, noted.changed(deleted(Some(key)))?);
+                        noted.changed(State::File(file))?.with_known(&before)
+                    }
+                    None => before.map_or_else(
+                        || Noted::new(State::File(file.clone())),
+                        |before| before.changed(State::File(file.clone())),
+                    )?,
+                }
+            }
+        };
+        self.note(key, noted);
+        Ok(())
+    }
+
     pub(super) fn note(&mut self, key: Key, noted: Noted) {
         self.is_changed = true;
         self.table.files.insert(key, noted);

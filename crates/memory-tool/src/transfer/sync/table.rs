@@ -266,6 +266,11 @@ impl NotedFile {
         Self { digest, modified: modified.map(millis), is_settled, texts: None }
     }
 
+    /// Whether a file with this digest has the noted contents. An erased digest does not tell it, and the listing does.
+    pub(super) fn has_same_contents(&self, digest: Digest, entry: &FileEntry) -> bool {
+        self.digest == digest || self.is_erased() && self.is_unchanged(entry)
+    }
+
     /// Whether the digest was erased.
     pub(super) fn is_erased(&self) -> bool {
         self.digest.sha256 == Hash::default()

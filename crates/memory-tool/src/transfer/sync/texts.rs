@@ -69,7 +69,7 @@ impl Side {
         if let Some(record) = base.texts {
             return Ok(self.texts(record).await?.remove(&base.digest.sha256));
         }
-        let Some(history) = self.history.as_ref().filter(|_| self.keeps_history) else { return Ok(None) };
+        let Some(history) = self.kept_history().await? else { return Ok(None) };
         // Texts that were erased or forgotten are not known.
         let entries =
             history.entries(&LogFilter::new().path(path.clone()).limit(MAX_ENTRIES)).await.unwrap_or_default();
