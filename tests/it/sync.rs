@@ -244,9 +244,14 @@ async fn files_that_cannot_be_listed_do_not_count_as_deleted() {
     pair[0].write("/memories/hidden/a", "a\n").await.unwrap();
     pair[0].write("/memories/b", "b\n").await.unwrap();
     settle(&pair).await;
-    let hiding = [Memory::over(Hiding(store)).build().await.unwrap(), pair[1].clone()];
+    let hiding = [Memory::over(Hiding(Arc::clone(&store))).build().await.unwrap(), pair[1].clone()];
     pair[1].write("/memories/c", "c\n").await.unwrap();
     pair[1].write("/memories/hidden/a", "changed\n").await.unwrap();
+    let store = Arc::clone(&store);
+    let dry = async |builder: MemoryBuilder| builder.dry_run().build().await.unwrap();
+    let dry_run = [dry(Memory::over(Hiding(Arc::clone(&store)))).await, dry(Memory::over(pair[1].store())).await];
+    let report = sync(&dry_run).await;
+    assert_eq!((report.status(), report.first.is_partial, report.second.removed), (SyncStatus::Partly, true, 0));
     let report = sync(&hiding).await;
     assert_eq!((report.status(), report.first.is_partial, report.second.removed), (SyncStatus::Partly, true, 0));
     assert!(hiding[0].exists("/memories/c").await.unwrap());
@@ -499,13 +504,14 @@ async fn only_changed_files_are_read_and_written() {
     let open = |store: &Arc<Counting>| Memory::over(Arc::clone(store)).build();
     let pair = [open(&stores[0]).await.unwrap(), open(&stores[1]).await.unwrap()];
     let path = |number: usize| format!("/memories/{}/{number}.md", number % 100);
+    let time = |number: usize| SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
     for number in 0..files {
-        write_at(&pair[0], &path(number), &format!("file {number}\n"), SystemTime::UNIX_EPOCH).await;
+        write_at(&pair[0], &path(number), &format!("file {number}\n"), time(number)).await;
     }
     drop(sync(&pair).await);
     for number in 0..CHANGES {
-        write_at(&pair[0], &path(number), "changed in first\n", SystemTime::UNIX_EPOCH).await;
-        write_at(&pair[1], &path(number + CHANGES), "changed in second\n", SystemTime::UNIX_EPOCH).await;
+        write_at(&pair[0], &path(number), "changed in first\n", time(files + number)).await;
+        write_at(&pair[1], &path(number + CHANGES), "changed in second\n", time(files + number)).await;
     }
     let take = || [stores[0].take(), stores[1].take()];
     take();
@@ -519,4 +525,113 @@ async fn only_changed_files_are_read_and_written() {
     }
     drop(sync(&pair).await);
     assert_eq!(take(), [[1, 0, 1, 0, 0]; 2]);
+}
+
+#[tokio::test]
+async fn an_edited_copy_of_an_older_text_does_not_count_as_its_place() {
+    for pair in pairs().await {
+        let [laptop, server] = &pair;
+        laptop.write("/memories/n.md", "base\n").await.unwrap();
+        settle(&pair).await;
+        let hour = |hours: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_000_000 + hours * 3_600);
+        write_at(laptop, "/memories/n.md", "precious\n", hour(1)).await;
+        write_at(server, "/memories/n.md", "newer\n", hour(2)).await;
+        let copy = sync(&pair).await.conflicts[0].copy.clone();
+        // One side takes the older text back, and the other one edits the copy.
+        write_at(laptop, "/memories/n.md", "precious\n", hour(3)).await;
+        write_at(server, copy.as_str(), "edited\n", hour(3)).await;
+        write_at(server, "/memories/n.md", "newest\n", hour(4)).await;
+        settle(&pair).await;
+        let texts: Vec<_> = both(&pair).await.into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        assert!(["precious\n", "edited\n", "newest\n"].iter().all(|text| texts.iter().any(|kept| kept == text)));
+    }
+}
+
+#[tokio::test]
+async fn files_that_were_swapped_or_changed_without_a_trace_are_noticed() {
+    let pair = [memory().await, memory().await];
+    for name in ["a", "b", "c"] {
+        write_at(&pair[0], &format!("/memories/{name}"), &format!("{name}\n"), SystemTime::UNIX_EPOCH).await;
+    }
+    settle(&pair).await;
+    for (from, to) in [("a", "t"), ("b", "a"), ("t", "b")] {
+        pair[0].rename(format!("/memories/{from}"), format!("/memories/{to}")).await.unwrap();
+    }
+    settle(&pair).await;
+    assert_eq!(pair[1].read_to_string("/memories/a").await.unwrap(), "b\n");
+    pair[0].remove("/memories/a").await.unwrap();
+    pair[0].rename("/memories/b", "/memories/a").await.unwrap();
+    settle(&pair).await;
+    assert_eq!(both(&pair).await, [file("a", "a\n"), file("c", "c\n")]);
+    // The same size and time, as after `touch -d`.
+    for path in ["/memories/a", "/memories/c"] {
+        write_at(&pair[0], path, "x\n", SystemTime::UNIX_EPOCH + Duration::from_secs(path.len() as u64)).await;
+    }
+    settle(&pair).await;
+    write_at(&pair[0], "/memories/a", "y\n", SystemTime::UNIX_EPOCH + Duration::from_secs(11)).await;
+    pair[1].append("/memories/a", "more\n").await.unwrap();
+    let report = sync(&pair).await;
+    assert_eq!((report.conflicts.len(), &report.first.refused), (1, &vec![]), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_memory_that_missed_many_changes_is_behind_and_not_in_conflict() {
+    let [laptop, server, phone] = [memory().await, memory().await, memory().await];
+    laptop.write("/memories/a", "0\n").await.unwrap();
+    drop(sync(&[laptop.clone(), phone.clone()]).await);
+    for number in 1..100 {
+        laptop.write("/memories/a", format!("{number}\n")).await.unwrap();
+        drop(sync(&[laptop.clone(), server.clone()]).await);
+    }
+    let pair = [server, phone];
+    assert_eq!(synced(&pair).await.conflicts, []);
+    assert_eq!(both(&pair).await, [file("a", "99\n")]);
+}
+
+#[tokio::test]
+async fn damaged_and_missing_records_lose_no_file() {
+    let stores = [Arc::new(InMemoryStore::new()), Arc::new(InMemoryStore::new())];
+    let open = |store: &Arc<InMemoryStore>| Memory::over(Arc::clone(store)).build();
+    let pair = [open(&stores[0]).await.unwrap(), open(&stores[1]).await.unwrap()];
+    pair[0].write("/memories/a", "1\n2\n3\n4\n5\n").await.unwrap();
+    settle(&pair).await;
+    let record = |path: &str| path.parse::<StorePath>().unwrap();
+    let without_texts = Batch::new().remove(record("/records/sync/texts"));
+    stores[0].apply(without_texts.clone()).await.unwrap();
+    stores[1].apply(without_texts).await.unwrap();
+    pair[0].write("/memories/a", "1!\n2\n3\n4\n5\n").await.unwrap();
+    pair[1].write("/memories/a", "1\n2\n3\n4\n5!\n").await.unwrap();
+    assert_eq!(sync(&pair).await.conflicts.len(), 1);
+    settle(&pair).await;
+    for (number, bytes) in [&b""[..], b"\x1f\x8b damaged", b"{}"].into_iter().enumerate() {
+        stores[0].apply(Batch::new().write(record("/records/sync/files"), bytes)).await.unwrap();
+        pair[1].write(format!("/memories/b{number}"), "new\n").await.unwrap();
+        let report = sync(&pair).await;
+        assert_eq!((report.status(), report.first.unreadable.len()), (SyncStatus::Partly, 1), "{report:?}");
+        assert_eq!(both(&pair).await.len(), 3 + number);
+    }
+}
+
+#[tokio::test]
+async fn a_link_in_place_of_a_file_is_named_and_removes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let laptop = Memory::open(directory.path()).await.unwrap();
+    let pair = [laptop, memory().await];
+    for name in ["a", "d/b"] {
+        pair[0].write(format!("/memories/{name}"), "text\n").await.unwrap();
+    }
+    settle(&pair).await;
+    let files = directory.path().join("memories");
+    for name in ["a", "d"] {
+        std::fs::rename(files.join(name), directory.path().join(name)).unwrap();
+        std::os::unix::fs::symlink(directory.path().join(name), files.join(name)).unwrap();
+    }
+    std::fs::write(files.join("odd\u{1}name"), "text").unwrap();
+    for _ in 0..2 {
+        let report = sync(&pair).await;
+        let named: Vec<_> = report.first.unreadable.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!((report.status(), report.second.removed, named.len()), (SyncStatus::Partly, 0, 3), "{named:?}");
+    }
+    assert_eq!(pair[1].usage().await.unwrap().files, 2);
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, ErrorKind, FileEntry, Node, PathMap, PathMapEntry, Precondition, ReadOptions, Stat, Store, StoreError,
-    StorePath, StoreState, Usage, Version,
+    StorePath, StoreState, UnlistedItem, Usage, Version,
 };
 
 /// A wrapper that reads files from the inner store and keeps changes in this process. Policies are applied on top of
@@ -16,6 +16,7 @@ use memory_tool_core::{
 #[derive(Debug)]
 pub(crate) struct DryRunStore {
     inner: Arc<dyn Store>,
+    unlisted: Vec<UnlistedItem>,
     state: Mutex<SimulatedState>,
 }
 
@@ -65,13 +66,14 @@ impl DryRunStore {
             let source = Source::Stored(entry.path.clone());
             (entry.path.clone(), Entry { listed: entry, source })
         };
-        let mut files = BTreeMap::new();
+        let (mut files, mut unlisted) = (BTreeMap::new(), Vec::new());
         for root in [StorePath::memories(), StorePath::records()] {
-            files
-                .extend(inner.read_opts(&root, ReadOptions::new()).await?.into_listing().files.into_iter().map(stored));
+            let listing = inner.read_opts(&root, ReadOptions::new()).await?.into_listing();
+            files.extend(listing.files.into_iter().map(stored));
+            unlisted.extend(listing.unlisted);
         }
         let state = SimulatedState { files: files.into(), ..SimulatedState::default() };
-        Ok(Self { inner, state: Mutex::new(state) })
+        Ok(Self { inner, unlisted, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, SimulatedState> {
@@ -133,7 +135,13 @@ impl Store for DryRunStore {
         }
         match files.files().get(path) {
             Some(Entry { source: Source::Written { content: None, .. }, .. }) => Err(not_kept()),
-            _ => Ok(files.node(path, Entry::content)),
+            _ => Ok(match files.node(path, Entry::content) {
+                Node::Directory(listing) => {
+                    let is_in = |item: &&UnlistedItem| item.directory == *path || item.directory.is_under(path);
+                    Node::Directory(listing.with_unlisted(self.unlisted.iter().filter(is_in).cloned().collect()))
+                }
+                node => node,
+            }),
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct SyncArguments {
     /// Synchronize again after each AGE, such as 5m, until interrupted
     ///
     /// A failure is reported, and does not end the command.
-    #[arg(long, value_name = "AGE")]
+    #[arg(long, value_name = "AGE", value_parser = interval)]
     every: Option<Age>,
 
     /// Remove all files if a memory has lost all of more than ten
@@ -113,7 +113,10 @@ async fn sync(arguments: &SyncArguments) -> Result<SyncReport, Failure> {
         let mut options = timeout.options(encryption);
         policies.set(&mut options);
         (options.must_exist, options.dry_run) = (existing.must_exist, *dry_run);
-        memories.push(memory::open_or_create(url, &options).await?);
+        let opened = async {
+            if *dry_run { memory::open(url, &options).await } else { memory::open_or_create(url, &options).await }
+        };
+        memories.push(opened.await?);
     }
     let [first, second] = &memories[..] else { return Err(Failure::new("two memories are required")) };
     let [one, other] = arguments.names.clone().unwrap_or_else(|| default_names(source, destination));
@@ -132,6 +135,12 @@ fn default_names(first: &StoreUrl, second: &StoreUrl) -> [String; 2] {
     };
     let [one, other] = [kind(first), kind(second)];
     if one == other { [format!("{one} 1"), format!("{other} 2")] } else { [one, other].map(str::to_owned) }
+}
+
+/// At least a second, so that a failure is not reported without end.
+fn interval(given: &str) -> Result<Age, &'static str> {
+    let age: Age = given.parse()?;
+    if age.0.is_zero() { Err("expected at least 1s") } else { Ok(age) }
 }
 
 /// Two names that the name of a file can contain.

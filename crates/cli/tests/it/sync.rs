@@ -78,7 +78,7 @@ fn both_memories_get_the_changes_and_the_status_tells_conflicts() {
         let (status, output, errors) = pair.synced(&["--names=laptop,server", "--dry-run"]);
         let would =
             "laptop: unchanged\nserver: would have 1 file written (10 bytes), 0 renamed, 0 removed\nwould be in sync\n";
-        assert_eq!((status, output.as_str()), (Some(0), would), "{errors}");
+        assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), would, ""));
         let (status, output, errors) = pair.synced(&["--names=laptop,server", "--history"]);
         let done = "laptop: unchanged\nserver: 1 file written (10 bytes), 0 renamed, 0 removed\nin sync\n";
         assert_eq!((status, output.as_str()), (Some(0), done), "{errors}");
@@ -131,6 +131,7 @@ fn wrong_arguments_and_lost_files_are_explained() {
         (&["sync", "first", "in-process:"], "in-process: is temporary"),
         (&["sync", "first", "second", "--names=a,a"], "expected two different names"),
         (&["sync", "first", "second", "--names=a/b,c"], "expected two different names"),
+        (&["sync", "first", "second", "--every=0s"], "expected at least 1s"),
         (&["sync", "first", "second", "--must-exist"], "there is no memory store at file:first"),
         (&["sync", "first", "second", "--propose=x"], "without mounts and without a proposal"),
         (&["sync", "first", "second", "--mount=/memories/team=third"], "without mounts and without a proposal"),

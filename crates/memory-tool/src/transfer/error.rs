@@ -37,8 +37,8 @@ pub enum TransferError {
     },
     /// A memory that is synchronized has lost all its files.
     #[error(
-        "the memory {side} has lost all its {files} files. If they were removed on purpose, allow it to be empty; \
-         otherwise restore it, or start again with a new memory"
+        "the memory {side} has lost all its {files} files. If they were removed on purpose, allow an empty memory \
+         (allow_empty, --allow-empty); otherwise restore it, or remove its directory or database to get them again"
     )]
     Emptied {
         /// The [name](crate::transfer::SyncOptions::names) of the memory.
@@ -47,7 +47,7 @@ pub enum TransferError {
         files: usize,
     },
     /// A memory cannot be read or written. Synchronized files stay.
-    #[error("cannot synchronize the memory {side}. Run it again to continue")]
+    #[error("cannot synchronize the memory {side}. All changes are kept: synchronize again to continue")]
     Syncing {
         /// The [name](crate::transfer::SyncOptions::names) of the memory.
         side: String,

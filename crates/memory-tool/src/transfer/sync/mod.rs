@@ -12,7 +12,7 @@ mod texts;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::StoreError;
+use memory_tool_core::{ErrorKind, StoreError};
 
 pub(crate) use conflict_name::is_conflict_copy;
 pub(crate) use erasure::ErasingStore;
@@ -25,10 +25,10 @@ use crate::transfer::sync::round::Round;
 use crate::transfer::sync::side::Side;
 
 /// The number of comparisons, if other programs change files at the same time.
-const ROUNDS: u32 = 6;
+const ROUNDS: u32 = 10;
 
 /// The longest pause before that, which another synchronization of the same memory needs.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// The options of [`Memory::sync`].
 ///
@@ -134,12 +134,13 @@ impl Memory {
         for round in 1..=ROUNDS {
             let (allows_empty, is_last) = (options.allows_empty, round == ROUNDS);
             match tokio::try_join!(first.view(allows_empty), second.view(allows_empty)) {
-                Ok((one, other)) => {
-                    if Round::new([&first, &second], [one, other], &mut report, is_last).run().await? {
+                Ok(views) => {
+                    let round = Round::new([&first, &second], views.into(), &mut report, is_last);
+                    if round.run().await.map_err(explained)? {
                         break;
                     }
                 }
-                Err(error) if is_last || !is_of_another_sync(&error) => return Err(error),
+                Err(error) if is_last || !is_of_another_sync(&error) => return Err(explained(error)),
                 Err(_) => {}
             }
             tokio::time::sleep(PAUSE / ROUNDS * round).await;
@@ -156,4 +157,15 @@ fn is_of_another_sync(error: &TransferError) -> bool {
 
 fn is_of_table(error: &StoreError) -> bool {
     matches!(error, StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } if path.is_record())
+}
+
+/// The error for the operator, if another synchronization did not end in time.
+fn explained(error: TransferError) -> TransferError {
+    match error {
+        TransferError::Syncing { side, source } if is_of_table(&source) => {
+            let cause = "another synchronization of this memory is running";
+            TransferError::Syncing { side, source: StoreError::failure(ErrorKind::Busy, "changing the memory", cause) }
+        }
+        error => error,
+    }
 }

@@ -4,17 +4,18 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::SystemTime;
 
 use memory_tool_core::{
-    Actor, Batch, Change, ErrorKind, FileTimes, Precondition, Problem, StoreError, StorePath, StoredFile,
+    Actor, Batch, Change, ErrorKind, FileTimes, Node, Precondition, Problem, StoreError, StorePath, StoredFile,
 };
 use memory_tool_history::{Digest, Id, merge};
 
 use crate::transfer::error::TransferError;
+use crate::transfer::report::{FileProblem, add};
 use crate::transfer::source::is_about_one_file;
 use crate::transfer::sync::conflict_name::{conflict_path, is_conflict_copy, is_conflict_copy_of};
 use crate::transfer::sync::decision::{Decision, Which, decide};
 use crate::transfer::sync::is_of_table;
 use crate::transfer::sync::report::{COMMAND, SyncReport, SyncedSide};
-use crate::transfer::sync::side::{Side, View};
+use crate::transfer::sync::side::{Side, View, as_known};
 use crate::transfer::sync::table::{self, Base, Key, Noted, NotedFile, State, key_of};
 use crate::transfer::sync::texts::Texts;
 
@@ -24,6 +25,9 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The renames of one file that are followed.
 const MAX_RENAMES: usize = 10;
+
+/// The reason why a file that others change is left.
+const KEEPS_CHANGING: &str = "others keep changing it, or the storage has a file of almost the same name";
 
 /// The attempts to find a free name.
 const MAX_NUMBER: usize = 100;
@@ -135,7 +139,7 @@ impl<'a> Round<'a> {
     }
 
     fn failed(&self, which: Which, source: StoreError) -> TransferError {
-        TransferError::Syncing { side: self.sides[which as usize].name.clone(), source }
+        self.sides[which as usize].failed(source)
     }
 
     fn noted(&self, which: Which, key: &Key) -> Option<&Noted> {
@@ -226,8 +230,9 @@ impl<'a> Round<'a> {
             Ok(Some(file)) => Ok(Some(file)),
             Ok(None) => {
                 self.is_disturbed = true;
+                view.read_again(path);
                 if self.is_last {
-                    self.side_of_report(which).add_refused(path, "the file keeps changing");
+                    self.side_of_report(which).add_refused(path, KEEPS_CHANGING);
                 }
                 Ok(None)
             }
@@ -297,12 +302,30 @@ impl<'a> Round<'a> {
             let Some(file) = self.read(from, path).await? else { return Ok(()) };
             let times = self.times(from, path);
             self.write(to, &mut unit, path, file.content, times, agreed);
-        } else {
+        } else if self.is_absent(from, path).await? {
             unit.batch = unit.batch.remove(path.clone());
             unit.notes.push((key, agreed, None));
+        } else {
+            return Ok(());
         }
         self.units[to as usize].push(unit);
         Ok(())
+    }
+
+    /// Whether a file was deleted. A link in its place is reported, and was perhaps made to move the file.
+    async fn is_absent(&mut self, which: Which, path: &StorePath) -> Result<bool, TransferError> {
+        match self.sides[which as usize].store.read_opts(path, as_known()).await {
+            Ok(Node::Absent | Node::Directory(_)) => Ok(true),
+            Ok(Node::File(_)) => {
+                self.is_disturbed = true;
+                Ok(false)
+            }
+            Err(error) if is_about_one_file(&error) => {
+                self.side_of_report(which).add_unreadable(path, Problem::of(&error).message);
+                Ok(false)
+            }
+            Err(error) => Err(self.failed(which, error)),
+        }
     }
 
     fn times(&self, which: Which, path: &StorePath) -> FileTimes {
@@ -345,7 +368,7 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         let files = [(first, one), (second, other)];
-        self.keep_both(path, files)
+        self.keep_both(path, files).await
     }
 
     /// The text with the changes of both sides.
@@ -377,7 +400,7 @@ impl<'a> Round<'a> {
     }
 
     /// Keeps the newer text under its name, and the older one beside it, on both sides.
-    fn keep_both(&mut self, path: &StorePath, files: [(Noted, StoredFile); 2]) -> Result<(), TransferError> {
+    async fn keep_both(&mut self, path: &StorePath, files: [(Noted, StoredFile); 2]) -> Result<(), TransferError> {
         let modified = Which::BOTH.map(|which| self.times(which, path).modified);
         let rank =
             |which: Which| (modified[which as usize], files[which as usize].0.file().map(|file| file.digest.sha256));
@@ -385,15 +408,20 @@ impl<'a> Round<'a> {
         let older = newer.other();
         let (winner, loser) = (&files[newer as usize], &files[older as usize]);
         let agreed = winner.0.with_known([&loser.0]).agreed();
-        let found = self.found_copy(path, &loser.1.content);
-        let is_found = found.is_some();
-        let Some(copy) = found.or_else(|| self.free_copy(path, older)) else {
-            self.side_of_report(older).add_refused(path, "both sides changed it, and no name for a copy is free");
-            return Ok(());
+        let (copy, of_copy) = match self.found_copy(path, &loser.1.content) {
+            Some(found) => found,
+            None => {
+                let Some(copy) = self.free_copy(path, older) else {
+                    let reason = "both sides changed it, and no name for a copy is free";
+                    self.side_of_report(older).add_refused(path, reason);
+                    return Ok(());
+                };
+                (copy, Noted::new(table::deleted(None)).map_err(|error| self.failed(newer, error))?)
+            }
         };
-        let id = Id::random().map_err(|error| self.failed(newer, error))?;
+        let mut units = Vec::new();
         for which in Which::BOTH {
-            let mut unit = Unit::of(path);
+            let mut unit = Unit { copy: Some(copy.clone()), ..Unit::of(path) };
             let version = files[which as usize].1.version.clone();
             unit.batch = unit.batch.require(path.clone(), Precondition::Version(version));
             if which == newer {
@@ -402,26 +430,32 @@ impl<'a> Round<'a> {
                 let times = self.times(newer, path);
                 self.write(which, &mut unit, path, winner.1.content.clone(), times, agreed.clone());
             }
-            if !is_found {
-                let noted = Noted::new(table::deleted(None)).map_err(|error| self.failed(which, error))?.with_id(id);
+            if self.noted(which, &key_of(&copy)).is_some_and(|noted| noted.file().is_some()) {
+                let Some(file) = self.read(which, &copy).await? else { return Ok(()) };
+                unit.batch = unit.batch.require(copy.clone(), Precondition::Version(file.version));
+            } else {
                 unit.batch = unit.batch.require(copy.clone(), Precondition::Absent);
-                self.write(which, &mut unit, &copy, loser.1.content.clone(), self.times(older, path), noted);
+                self.write(which, &mut unit, &copy, loser.1.content.clone(), self.times(older, path), of_copy.clone());
             }
-            unit.copy = Some(copy.clone());
+            units.push(unit);
+        }
+        for (which, unit) in Which::BOTH.into_iter().zip(units) {
             self.units[which as usize].push(unit);
         }
         Ok(())
     }
 
-    /// The file that already has the older text of a conflict. In a ring of memories, each pair finds the conflict.
-    fn found_copy(&self, path: &StorePath, content: &[u8]) -> Option<StorePath> {
+    /// The file that already has the older text of a conflict, with its state, if no side has another state of it. In a
+    /// ring of memories, each pair finds the conflict.
+    fn found_copy(&self, path: &StorePath, content: &[u8]) -> Option<(StorePath, Noted)> {
         let digest = Digest::of(content);
         let copies = self.views.iter().flat_map(|view| view.files.keys().map(move |copy| (view, copy)));
-        let mut copies = copies.filter(|(_, copy)| is_conflict_copy_of(copy, path));
-        let has_text = |view: &View, copy| {
-            view.noted(&key_of(copy)).and_then(Noted::file).is_some_and(|file| file.digest == digest)
-        };
-        copies.find(|(view, copy)| has_text(view, copy)).map(|(_, copy)| copy.clone())
+        let copies = copies.filter(|(_, copy)| is_conflict_copy_of(copy, path));
+        let mut found = copies.filter_map(|(view, copy)| Some((copy.clone(), view.noted(&key_of(copy))?.clone())));
+        found.find(|(copy, noted)| {
+            let is_same = |view: &View| view.noted(&key_of(copy)).is_none_or(|other| other.id == noted.id);
+            noted.file().is_some_and(|file| file.digest == digest) && self.views.iter().all(is_same)
+        })
     }
 
     /// The path for the older text of a conflict. `None` if no name is free.
@@ -501,7 +535,10 @@ impl<'a> Round<'a> {
                     ErrorKind::AlreadyExists | ErrorKind::NotFound | ErrorKind::Conflict if !self.is_last => {
                         self.is_disturbed = true;
                     }
-                    _ => self.side_of_report(which).add_refused(&unit.path, Problem::of(&error).message),
+                    ErrorKind::AlreadyExists | ErrorKind::NotFound | ErrorKind::Conflict => {
+                        self.side_of_report(which).add_refused(&unit.path, KEEPS_CHANGING);
+                    }
+                    _ => self.side_of_report(which).add_refused(&unit.path, reason_of(&error)),
                 }
             }
         }
@@ -535,7 +572,7 @@ impl<'a> Round<'a> {
         let view = &mut self.views[which as usize];
         let batch = side.batch_with(&mut table, view, &texts, batch).await?;
         side.store.apply(batch).await?;
-        side.saved(view, table).await?;
+        side.saved(view, table, &texts).await?;
         for unit in units {
             self.views[which as usize].apply(&unit.batch);
             let report = match which {
@@ -565,6 +602,9 @@ impl<'a> Round<'a> {
         let [first, second] = &self.views;
         for (report, view) in [(&mut self.report.first, first), (&mut self.report.second, second)] {
             report.is_partial = view.is_partial;
+            for item in &view.unlisted {
+                add(FileProblem::of_unlisted(item), &mut report.unreadable, &mut report.more_unreadable);
+            }
             for (path, reason) in &view.unreadable {
                 report.add_unreadable(path, reason);
             }
@@ -574,6 +614,14 @@ impl<'a> Round<'a> {
         for copy in copies {
             self.report.add_conflict_copy(copy.clone());
         }
+    }
+}
+
+/// Why a memory refused a change.
+fn reason_of(error: &StoreError) -> String {
+    match error {
+        StoreError::Refused { reason, .. } => reason.clone(),
+        error => Problem::of(error).message,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::stream::StreamExt as _;
 use memory_tool_core::{
     Actor, Batch, Change, ErrorKind, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
-    StoredFile, UnlistedReason,
+    StoredFile, UnlistedItem, UnlistedReason,
 };
 use memory_tool_history::{Digest, Entry, FileChange, History, HistoryError, Id, LogFilter};
 use memory_tool_policies::{Screen, Verdict};
@@ -50,6 +50,8 @@ pub(super) struct View {
     pub(super) table: Table,
     /// The files that cannot be read, or change.
     pub(super) unreadable: BTreeMap<StorePath, String>,
+    /// The items that another program made, and that cannot be listed.
+    pub(super) unlisted: Vec<UnlistedItem>,
     /// Whether not all files can be listed, so that a missing file is perhaps not deleted.
     pub(super) is_partial: bool,
     /// The actors of the last changes.
@@ -86,28 +88,41 @@ impl Side {
     /// # Errors
     /// [`TransferError::Emptied`] and [`TransferError::Syncing`].
     pub(super) async fn view(&self, allows_empty: bool) -> Result<View, TransferError> {
-        let failed = |source| TransferError::Syncing { side: self.name.clone(), source };
-        let mut view = self.load().await.map_err(failed)?;
+        let mut view = self.load().await.map_err(|error| self.failed(error))?;
         let files = view.table.files.values().filter(|noted| noted.file().is_some()).count();
         if !allows_empty && view.files.is_empty() && !view.is_partial && files > MAX_LOST {
             return Err(TransferError::Emptied { side: self.name.clone(), files });
         }
-        self.note(&mut view).await.map_err(failed)?;
+        self.note(&mut view).await.map_err(|error| self.failed(error))?;
         Ok(view)
+    }
+
+    pub(super) fn failed(&self, source: StoreError) -> TransferError {
+        TransferError::Syncing { side: self.name.clone(), source }
     }
 
     /// Lists the files, and reads the table, which is as new as the listing.
     async fn load(&self) -> Result<View, StoreError> {
         let listing = self.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
         let (table, stored) = match self.store.read_opts(&table::record(), as_known()).await? {
-            Node::File(file) => (Table::parse(&file.content)?, Precondition::Version(file.version)),
-            _ => (Table::default(), Precondition::Absent),
+            Node::File(file) => (Table::parse(&file.content), Precondition::Version(file.version)),
+            _ => (Ok(Table::default()), Precondition::Absent),
         };
-        let unreadable = listing.files.iter().filter(|file| file.is_damaged);
-        let unreadable = unreadable.map(|file| (file.path.clone(), "it is damaged".to_owned())).collect();
+        let mut unreadable = BTreeMap::new();
+        let table = match table {
+            // Without it, both memories keep all files.
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                unreadable.insert(table::record(), "it was damaged, and is written again".to_owned());
+                Table::default()
+            }
+            table => table?,
+        };
+        let damaged = listing.files.iter().filter(|file| file.is_damaged);
+        unreadable.extend(damaged.map(|file| (file.path.clone(), "it is damaged".to_owned())));
         Ok(View {
             files: listing.files.into_iter().map(|file| (file.path.clone(), file)).collect(),
             is_partial: listing.unlisted.iter().any(|item| item.reason == UnlistedReason::Unreadable),
+            unlisted: listing.unlisted,
             table,
             unreadable,
             stored,
@@ -134,9 +149,15 @@ impl Side {
         if view.is_partial {
             gone.clear();
         }
+        // Files of the same size and time can have changed their names.
+        let mut alike = HashMap::<_, usize>::new();
+        view.files.values().for_each(|file| *alike.entry((file.size, file.modified)).or_default() += 1);
+        let lost: Vec<_> = gone.iter().filter_map(|key| view.noted(key)?.file()).collect();
         let is_unchanged = |file: &FileEntry| {
-            let noted = view.table.files.get(&key_of(&file.path)).and_then(Noted::file);
-            noted.is_some_and(|noted| noted.is_unchanged(file) && !noted.is_erased())
+            let noted = view.noted(&key_of(&file.path)).and_then(Noted::file);
+            let is_unique = alike.get(&(file.size, file.modified)) == Some(&1);
+            let is_same = noted.is_some_and(|noted| noted.is_unchanged(file) && !noted.is_erased());
+            is_same && is_unique && !lost.iter().any(|lost| lost.is_unchanged(file))
         };
         let changed: Vec<_> = view.files.values().filter(|file| !is_unchanged(file)).cloned().collect();
         if changed.is_empty() && gone.is_empty() {
@@ -207,7 +228,7 @@ impl Side {
         let mut table = view.table.clone();
         let batch = self.batch_with(&mut table, view, texts, Batch::new()).await?;
         self.store.apply(batch).await?;
-        self.saved(view, table).await
+        self.saved(view, table, texts).await
     }
 
     /// Adds the table to a batch.
@@ -234,12 +255,17 @@ impl Side {
     }
 
     /// The table was written.
-    pub(super) async fn saved(&self, view: &mut View, table: Table) -> Result<(), StoreError> {
+    pub(super) async fn saved(&self, view: &mut View, table: Table, texts: &Texts) -> Result<(), StoreError> {
         view.stored = match self.store.read_opts(&table::record(), as_known()).await? {
             Node::File(file) => Precondition::Version(file.version),
             _ => return Err(StoreError::VersionMismatch { path: table::record() }),
         };
-        view.stored_texts = Some(records_of(&table).into_keys().collect());
+        // Only they are removed later: another program can have removed others.
+        if let Some(stored) = &mut view.stored_texts {
+            let used = records_of(&table);
+            stored.retain(|record| used.contains_key(record));
+            stored.extend(texts.record());
+        }
         (view.table, view.is_changed) = (table, false);
         Ok(())
     }
@@ -267,7 +293,7 @@ impl Side {
 }
 
 /// The options of reads after the listing. A batch requires the versions, so a stale file is noticed.
-fn as_known() -> ReadOptions {
+pub(super) fn as_known() -> ReadOptions {
     ReadOptions::new().allow_stale()
 }
 
@@ -321,6 +347,15 @@ impl View {
         if self.cached_bytes + file.content.len() <= MAX_CACHED_BYTES {
             self.cached_bytes += file.content.len();
             self.contents.insert(path.clone(), file);
+        }
+    }
+
+    /// Makes the next round read a file, which has changed though its size and time are the same.
+    pub(super) fn read_again(&mut self, path: &StorePath) {
+        let noted = self.table.files.get_mut(&key_of(path));
+        if let Some(State::File(file)) = noted.map(|noted| &mut noted.state) {
+            file.unsettle();
+            self.is_changed = true;
         }
     }
 

@@ -5,7 +5,7 @@
 //! | `/records/sync/files` | a [`Table`] in JSON, compressed |
 //! | `/records/sync/texts/{id}` | earlier texts, if the memory has no history: see [`texts`](super::texts) |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 /// The format version. Other versions are neither read nor changed.
 const FORMAT: u32 = 1;
 
-/// The states that a file keeps the identities of. An older state counts as another change, to be merged.
-const MAX_KNOWN: usize = 32;
+/// The states that a file keeps the identities of. A memory with an older state has missed more changes than that, and
+/// its state counts as another change, to be merged.
+const MAX_KNOWN: usize = 1_000;
 
 /// How long the deletion of a file is known. After that, a memory that was not synchronized for so long brings it back.
 const DELETIONS_ARE_KNOWN: Duration = Duration::from_secs(400 * 24 * 60 * 60);
@@ -212,12 +213,9 @@ impl Noted {
             known.extend(other.known.iter().chain([&other.id]));
         }
         known.push(self.id);
-        let mut unique = Vec::with_capacity(known.len());
-        for id in known.into_iter().rev() {
-            if !unique.contains(&id) {
-                unique.push(id);
-            }
-        }
+        let (mut seen, mut unique) = (BTreeSet::new(), known);
+        unique.reverse();
+        unique.retain(|id| seen.insert(*id));
         unique.truncate(MAX_KNOWN);
         unique.reverse();
         Self { known: unique, ..self.clone() }
@@ -271,6 +269,11 @@ impl NotedFile {
         self.digest == digest || self.is_erased() && self.is_unchanged(entry)
     }
 
+    /// Makes the next look at the memory read the file.
+    pub(super) fn unsettle(&mut self) {
+        self.is_settled = false;
+    }
+
     /// Whether the digest was erased.
     pub(super) fn is_erased(&self) -> bool {
         self.digest.sha256 == Hash::default()
@@ -278,8 +281,12 @@ impl NotedFile {
 
     /// Whether the listing shows that the file is unchanged.
     pub(super) fn is_unchanged(&self, entry: &FileEntry) -> bool {
-        let modified = entry.modified.map(millis);
-        self.is_settled && self.digest.size == entry.size && modified.is_some() && self.modified == modified
+        let is_same_time = self.modified.zip(entry.modified.map(millis)).is_some_and(|(noted, listed)| {
+            // Buckets keep whole seconds.
+            let is_coarse = [noted, listed].iter().any(|millis| millis.is_multiple_of(1_000));
+            noted == listed || is_coarse && noted / 1_000 == listed / 1_000
+        });
+        self.is_settled && self.digest.size == entry.size && is_same_time
     }
 }
 
@@ -313,6 +320,29 @@ fn damaged(cause: impl Into<memory_tool_core::BoxError>) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_unchanged_if_its_size_and_time_are_as_far_as_a_store_keeps_it() {
+        let path: StorePath = "/memories/a".parse().unwrap();
+        let at = |millis| UNIX_EPOCH + Duration::from_millis(millis);
+        let noted = |time| NotedFile::new(Digest::of(b"text"), Some(time));
+        let is_unchanged = |noted: NotedFile, size, time| {
+            noted.is_unchanged(&FileEntry::new(path.clone(), size).with_modified(at(time)))
+        };
+        for (before, size, time, expected) in [
+            (5_250, 4, 5_250, true),
+            (5_250, 4, 5_000, true),
+            (5_250, 4, 5_251, false),
+            (5_250, 4, 6_000, false),
+            (5_250, 5, 5_250, false),
+        ] {
+            assert_eq!(is_unchanged(noted(at(before)), size, time), expected, "{before} {size} {time}");
+        }
+        // It may be changed again at the same time.
+        let now = SystemTime::now();
+        assert!(!is_unchanged(noted(now), 4, millis(now)));
+        assert!(!NotedFile::new(Digest::of(b"text"), None).is_unchanged(&FileEntry::new(path.clone(), 4)));
+    }
 
     #[test]
     fn changes_keep_the_state_that_another_memory_has() {

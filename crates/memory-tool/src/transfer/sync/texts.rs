@@ -38,6 +38,11 @@ impl Texts {
         Some(self.id)
     }
 
+    /// The identity of the record, unless it is empty.
+    pub(super) fn record(&self) -> Option<Id> {
+        (!self.texts.is_empty()).then_some(self.id)
+    }
+
     /// The record, unless it is empty.
     pub(super) fn to_record(&self) -> Result<Option<(StorePath, Vec<u8>)>, StoreError> {
         if self.texts.is_empty() {
@@ -91,9 +96,10 @@ impl Side {
         Ok(None)
     }
 
+    /// The texts of a record. Without them, changes of both sides are kept beside each other, and not merged.
     async fn texts(&self, record: Id) -> Result<BTreeMap<Hash, String>, StoreError> {
         match self.store.read_opts(&record_of_texts(record), ReadOptions::new()).await? {
-            Node::File(file) => unpack(&file.content),
+            Node::File(file) => Ok(unpack(&file.content).unwrap_or_default()),
             _ => Ok(BTreeMap::new()),
         }
     }
