@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{Outcome, outcome, program, wait_for_end};
+use memory_tool_test_fixtures::{by_tier, in_full};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -180,7 +180,7 @@ fn a_killed_synchronization_loses_nothing() {
         let (mut kills, mut whole) = (0, Duration::from_millis(100));
         pair.first(&["create", "both", "--text", "first\n", "--history"]);
         assert_eq!(pair.synced(&[]).0, Some(0));
-        for round in 0..by_tier(13, 70) {
+        for round in 0..in_full(5, by_tier(13, 70)) {
             for name in ["a", "b", "c", "d", "e", "f"] {
                 pair.first(&["append", &format!("{name}{round}"), "of first"]);
                 pair.second(&["append", &format!("second-{name}{round}"), "of second"]);
@@ -191,7 +191,7 @@ fn a_killed_synchronization_loses_nothing() {
             }
             let mut syncing =
                 pair.sync(&["--timeout=20s"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            std::thread::sleep(whole * (round % 13) / 12); // at all times of a synchronization
+            std::thread::sleep(whole * (round * 5 % 13) / 12); // at all times of a synchronization
             syncing.kill().unwrap();
             kills += usize::from(syncing.wait().unwrap().code().is_none());
             let start = Instant::now();

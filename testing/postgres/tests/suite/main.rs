@@ -1,7 +1,7 @@
 //! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, and with encryption and
 //! under policies. A pooler with few connections gives each transaction another one. The store without layers runs all
-//! cases, the others those about changes. The long tier runs all cases through the pooler and with encryption, too, and
-//! tests each policy.
+//! cases, and in the default tier only cases without other programs. The others run those about changes. The long tier
+//! runs all cases through the pooler and with encryption, too, and tests each policy.
 //!
 //! The name of a test has the layer, the store and the case, such as `all_policies::postgres::create::no-overwrite`.
 //! The test starts and kills itself as another process that serves a store.
@@ -25,12 +25,17 @@ const CHANGES: [&str; 6] = ["create.", "str_replace.", "insert.", "delete.", "re
 fn main() -> Result<ExitCode, BoxError> {
     let database = Arc::new(Database::default());
     let mut fixtures = Fixtures::default();
-    fixtures.add("postgres", |name| PostgresFixture::new(name, &database, false));
+    let direct = |name: &str| PostgresFixture::new(name, &database, false);
+    if Tier::current() == Tier::Default {
+        fixtures.add_suite("postgres", Suite::for_store(direct("postgres")));
+    } else {
+        fixtures.add("postgres", direct);
+    }
     fixtures.add_part("pgbouncer", |name| PostgresFixture::new(name, &database, true));
     let encrypted = |name: &str| EncryptedFixture::over(PostgresFixture::new(name, &database, false));
     if Tier::current() == Tier::Long {
         fixtures.add_part("encrypted::postgres", encrypted);
-    } else {
+    } else if Tier::current() == Tier::Full {
         // The cases about damage open the store hundreds of times.
         let suite = Suite::for_store(encrypted("encrypted::postgres"));
         fixtures.add_suite("encrypted::postgres", CHANGES.into_iter().fold(suite, Suite::filter));
