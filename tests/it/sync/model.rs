@@ -10,9 +10,15 @@ use async_trait::async_trait;
 use memory_tool::store::{Batch, ReadOptions, StorePath};
 use memory_tool::transfer::{SyncOptions, SyncReport, SyncStatus};
 use memory_tool::{InMemoryStore, Memory, Node, Store, StoreError};
+use memory_tool_bucket::BucketStore;
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool_local::LocalStore;
+use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::{by_tier, in_full, printed_seed};
+use object_store::memory::InMemory;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use tempfile::TempDir;
 
 const SIDES: usize = 3;
 
@@ -84,12 +90,12 @@ fn step() -> impl Strategy<Value = Step> {
     let file = || 0..FILES.len();
     prop_oneof![
         4 => (side(), file()).prop_map(|(side, file)| Step::Create { side, file }),
-        8 => (side(), file(), any::<u8>()).prop_map(|(side, file, place)| Step::Insert { side, file, place }),
+        14 => (side(), file(), any::<u8>()).prop_map(|(side, file, place)| Step::Insert { side, file, place }),
         3 => (side(), file(), any::<u8>()).prop_map(|(side, file, place)| Step::Replace { side, file, place }),
         2 => (side(), file()).prop_map(|(side, file)| Step::Delete { side, file }),
         3 => (side(), file(), file()).prop_map(|(side, file, to)| Step::Rename { side, file, to }),
         1 => (side(), file(), file()).prop_map(|(side, file, other)| Step::Swap { side, file, other }),
-        6 => sides().prop_map(|sides| Step::Sync { sides }),
+        10 => sides().prop_map(|sides| Step::Sync { sides }),
         4 => (sides(), 0..80_usize).prop_map(|(sides, polls)| Step::Killed { sides, polls }),
         3 => (sides(), 0..80_usize, 0..2_usize, file())
             .prop_map(|(sides, polls, edited, file)| Step::Beside { sides, polls, edited, file }),
@@ -99,22 +105,53 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    InMemory,
+    Bucket,
+    Encrypted,
+    Sqlite,
+    Local,
+}
+
 /// A store that waits once before and after each call.
 #[derive(Debug)]
-struct Waiting(InMemoryStore);
+struct Waiting {
+    inner: Arc<dyn Store>,
+    kind: Kind,
+    _directory: TempDir,
+}
+
+impl Waiting {
+    async fn new(kind: Kind) -> Arc<Self> {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path();
+        let inner: Arc<dyn Store> = match kind {
+            Kind::InMemory => Arc::new(InMemoryStore::new()),
+            Kind::Bucket => Arc::new(BucketStore::open(Arc::new(InMemory::new()), "memory".into()).await.unwrap()),
+            Kind::Encrypted => {
+                let keys = KeyRing::new(RawKey::from_bytes([7; 32]));
+                Arc::new(EncryptedStore::open(InMemoryStore::new(), keys).await.unwrap())
+            }
+            Kind::Sqlite => Arc::new(SqliteStore::open(path.join("memory.sqlite")).await.unwrap()),
+            Kind::Local => Arc::new(LocalStore::open(path.join("memory")).await.unwrap()),
+        };
+        Arc::new(Self { inner, kind, _directory: directory })
+    }
+}
 
 #[async_trait]
 impl Store for Waiting {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         tokio::task::yield_now().await;
-        let read = self.0.read_opts(path, options).await;
+        let read = self.inner.read_opts(path, options).await;
         tokio::task::yield_now().await;
         read
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         tokio::task::yield_now().await;
-        let applied = self.0.apply(batch).await;
+        let applied = self.inner.apply(batch).await;
         tokio::task::yield_now().await;
         applied
     }
@@ -145,15 +182,15 @@ impl Side {
 
 /// A copy of a store with its records.
 async fn copied(store: &Waiting) -> Arc<Waiting> {
-    let copy = InMemoryStore::new();
+    let copy = Waiting::new(store.kind).await;
     for root in [StorePath::memories(), StorePath::records()] {
-        for entry in store.0.read_opts(&root, ReadOptions::new()).await.unwrap().into_listing().files {
-            let file = store.0.read_opts(&entry.path, ReadOptions::new()).await.unwrap().into_file().unwrap();
+        for entry in store.inner.read_opts(&root, ReadOptions::new()).await.unwrap().into_listing().files {
+            let file = store.inner.read_opts(&entry.path, ReadOptions::new()).await.unwrap().into_file().unwrap();
             let batch = Batch::new().write_with_times(entry.path.clone(), file.content, entry.times());
-            copy.apply(batch).await.unwrap();
+            copy.inner.apply(batch).await.unwrap();
         }
     }
-    Arc::new(Waiting(copy))
+    copy
 }
 
 /// The numbers of the kinds of changes by synchronizations.
@@ -193,10 +230,10 @@ struct World {
 }
 
 impl World {
-    async fn new(histories: [bool; SIDES]) -> Self {
+    async fn new(memories: [(Kind, bool); SIDES]) -> Self {
         let mut sides = Vec::new();
-        for has_history in histories {
-            sides.push(Side::over(Arc::new(Waiting(InMemoryStore::new())), has_history, None).await);
+        for (kind, has_history) in memories {
+            sides.push(Side::over(Waiting::new(kind).await, has_history, None).await);
         }
         Self { totals: Totals::default(), sides, lines: 0, written: BTreeSet::new(), removed: BTreeSet::new() }
     }
@@ -294,13 +331,13 @@ impl World {
                 let mut context = Context::from_waker(Waker::noop());
                 for _ in 0..polls {
                     if let Poll::Ready(synced) = syncing.as_mut().poll(&mut context) {
-                        drop(synced.unwrap());
+                        self.totals.count(&synced.unwrap());
                         return;
                     }
                     tokio::task::yield_now().await;
                 }
-                self.insert_at_version(sides[edited], file).await;
-                drop(syncing.await.unwrap());
+                let (synced, ()) = tokio::join!(syncing.as_mut(), self.insert_at_version(sides[edited], file));
+                self.totals.count(&synced.unwrap());
             }
             Step::Twice { others, .. } => {
                 let [third, fourth] = others.map(|side| self.sides[side].memory.clone());
@@ -337,15 +374,14 @@ impl World {
     }
 
     /// Synchronizes all pairs, until nothing changes any more.
-    async fn converge(&self) {
-        let pair = |one: usize, other: usize| {
-            let [one, other] = [&self.sides[one].memory, &self.sides[other].memory];
-            one.sync(other, SyncOptions::new().allow_empty())
-        };
+    async fn converge(&mut self) {
+        let memories: Vec<_> = self.sides.iter().map(|side| side.memory.clone()).collect();
+        let pair = |one: usize, other: usize| memories[one].sync(&memories[other], SyncOptions::new().allow_empty());
         for _ in 0..6 {
             for (one, other) in [(0, 1), (1, 2), (2, 0)] {
                 let report = pair(one, other).await.unwrap();
                 assert_ne!(report.status(), SyncStatus::Partly, "{report:?}");
+                self.totals.count(&report);
             }
         }
         for (one, other) in [(0, 1), (1, 2), (2, 0)] {
@@ -366,7 +402,7 @@ impl World {
 
 /// Two memories with changed, renamed, removed and new files.
 async fn with_changes(has_history: bool) -> [Side; 2] {
-    let side = async || Side::over(Arc::new(Waiting(InMemoryStore::new())), has_history, None).await;
+    let side = async || Side::over(Waiting::new(Kind::InMemory).await, has_history, None).await;
     let sides = [side().await, side().await];
     let [one, other] = [&sides[0].memory, &sides[1].memory];
     for name in ["a", "b", "c", "d"] {
@@ -394,7 +430,7 @@ async fn interrupted(sides: &[Side; 2], polls: usize, act: Option<(usize, &str)>
     }
     if let Some((side, file)) = act {
         // Another session, which does not wait for the synchronization.
-        let store = &sides[side].store.0;
+        let store = &sides[side].store.inner;
         let path: StorePath = format!("/memories/{file}").parse().unwrap();
         let before = store.read_opts(&path, ReadOptions::new()).await.unwrap().into_file();
         let before = before.map(|file| String::from_utf8(file.content).unwrap()).unwrap_or_default();
@@ -432,16 +468,19 @@ async fn an_edit_or_a_kill_at_any_moment_loses_nothing() {
 
 #[test]
 fn three_memories_converge_and_no_line_is_lost() {
-    let steps = prop::collection::vec(step(), 1..=50);
-    let histories = prop::array::uniform3(any::<bool>());
+    let steps = prop::collection::vec(step(), 10..=50);
+    // On a disk, each change is flushed.
+    let kinds = [Kind::InMemory, Kind::Bucket, Kind::Encrypted, Kind::Sqlite, Kind::Local];
+    let kinds = prop::sample::select(by_tier(kinds[..3].to_vec(), kinds.to_vec()));
+    let memories = prop::array::uniform3((kinds, any::<bool>()));
     let config = Config { cases: by_tier(60, 1_000), failure_persistence: None, ..Config::default() };
     let seed = [printed_seed().to_le_bytes(); 4].concat();
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
     let totals = Mutex::new(Totals::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let run = |(steps, histories): (Vec<Step>, _)| {
+    let run = |(steps, memories): (Vec<Step>, _)| {
         runtime.block_on(async {
-            let mut world = World::new(histories).await;
+            let mut world = World::new(memories).await;
             for step in &steps {
                 world.perform(step).await;
             }
@@ -450,7 +489,7 @@ fn three_memories_converge_and_no_line_is_lost() {
         });
         Ok(())
     };
-    runner.run(&(steps, histories), run).unwrap();
+    runner.run(&(steps, memories), run).unwrap();
     // Each kind of change happens.
     let Totals { merged, conflicts, renamed, removed, killed } = *totals.lock().unwrap();
     for (name, number) in

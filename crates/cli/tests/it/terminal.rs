@@ -116,7 +116,7 @@ fn a_person_confirms_that_most_files_expire() {
     for (answer, status, kept) in [("n\n", Some(1), true), ("y\n", Some(0), false)] {
         let place = Place::new();
         for name in ["a", "b"] {
-            let create = ["create", name, "--text", "text", "--expire-after", "1s"];
+            let create = ["create", name, "--text", "text", "--expire-after", "60s"];
             assert!(command(&place, &create).status().unwrap().success());
         }
         std::thread::sleep(std::time::Duration::from_secs(3));

@@ -1,7 +1,7 @@
 //! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, and with encryption and
 //! under policies. A pooler with few connections gives each transaction another one. The store without layers runs all
-//! cases, and in the default tier only cases without other programs. The others run those about changes. The long tier
-//! runs all cases through the pooler and with encryption, too, and tests each policy.
+//! cases, and in the default tier those about batches. The others run those about changes. The long tier runs all cases
+//! through the pooler and with encryption, too, and tests each policy.
 //!
 //! The name of a test has the layer, the store and the case, such as `all_policies::postgres::create::no-overwrite`.
 //! The test starts and kills itself as another process that serves a store.
@@ -27,7 +27,7 @@ fn main() -> Result<ExitCode, BoxError> {
     let mut fixtures = Fixtures::default();
     let direct = |name: &str| PostgresFixture::new(name, &database, false);
     if Tier::current() == Tier::Default {
-        fixtures.add_suite("postgres", Suite::for_store(direct("postgres")));
+        fixtures.add_part("postgres", direct);
     } else {
         fixtures.add("postgres", direct);
     }

@@ -30,8 +30,8 @@ const DELETIONS_ARE_KNOWN: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// A file with a later time of modification may be changed once more in the same instant of its clock.
 const SETTLES: Duration = Duration::from_secs(3);
 
-/// The longest record that is read. A table has about 150 bytes for each file.
-const MAX_BYTES: u64 = 1 << 30;
+/// The longest record that is read. A table has about 250 bytes for each file.
+const MAX_BYTES: u64 = 1 << 28;
 
 const READING: &str = "reading the state of a synchronization";
 
