@@ -84,7 +84,7 @@ impl Memory {
     /// let laptop = Memory::open("in-process:").await?; // or ./memory
     /// let server = Memory::open("in-process:").await?; // or s3://bucket/prefix
     /// laptop.write("/memories/profile.md", "Prefers tea.\n\n").await?;
-    /// laptop.sync(&server, SyncOptions::new()).await?;
+    /// assert!(laptop.sync(&server, SyncOptions::new()).await?.is_complete());
     ///
     /// laptop.append("/memories/profile.md", "Speaks French.\n").await?;
     /// server.write("/memories/todo.md", "Call Ada.\n").await?;
