@@ -16,7 +16,6 @@ use tokio::sync::OnceCell;
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
 use crate::transfer::source::{ReadOutcome, Source};
-
 use crate::transfer::sync::report::COMMAND;
 use crate::transfer::sync::table::{self, Key, Noted, NotedFile, State, Table, deleted, key_of};
 use crate::transfer::sync::texts::{Texts, records_of};
@@ -59,6 +58,8 @@ pub(super) struct View {
     /// The state of the record of the table, and the records of texts that it refers to.
     stored: Precondition,
     stored_texts: Option<BTreeSet<Id>>,
+    /// The record that was written last.
+    written: Vec<u8>,
     contents: HashMap<StorePath, StoredFile>,
     cached_bytes: usize,
     pub(super) is_changed: bool,
@@ -127,6 +128,7 @@ impl Side {
             unreadable,
             stored,
             stored_texts: None,
+            written: Vec::new(),
             authors: HashMap::new(),
             contents: HashMap::new(),
             cached_bytes: 0,
@@ -173,7 +175,10 @@ impl Side {
                 ReadOutcome::File(file) => {
                     let mut noted = NotedFile::new(Digest::of(&file.content), entry.modified);
                     if keeps_texts {
-                        noted.texts = texts.add(noted.digest, &file.content);
+                        let before = view.noted(&key_of(&entry.path)).and_then(Noted::file);
+                        let kept =
+                            before.filter(|before| before.digest == noted.digest).and_then(|before| before.texts);
+                        noted.texts = kept.or_else(|| texts.add(noted.digest, &file.content));
                     }
                     view.note_read(entry, noted, &mut gone, &entries)?;
                     view.keep(&entry.path, file);
@@ -241,6 +246,7 @@ impl Side {
     ) -> Result<Batch, StoreError> {
         let record = table.next_record()?;
         let mut batch = batch.for_command(COMMAND).require(table::record(), view.stored.clone());
+        view.written.clone_from(&record);
         batch = batch.write(table::record(), record);
         if let Some((path, record)) = texts.to_record()? {
             batch = batch.write(path, record);
@@ -257,7 +263,8 @@ impl Side {
     /// The table was written.
     pub(super) async fn saved(&self, view: &mut View, table: Table, texts: &Texts) -> Result<(), StoreError> {
         view.stored = match self.store.read_opts(&table::record(), as_known()).await? {
-            Node::File(file) => Precondition::Version(file.version),
+            // Another synchronization can have written it since.
+            Node::File(file) if file.content == view.written => Precondition::Version(file.version),
             _ => return Err(StoreError::VersionMismatch { path: table::record() }),
         };
         // Only they are removed later: another program can have removed others.
@@ -334,8 +341,10 @@ impl View {
     }
 
     pub(super) fn note(&mut self, key: Key, noted: Noted) {
-        self.is_changed = true;
-        self.table.files.insert(key, noted);
+        if self.noted(&key) != Some(&noted) {
+            self.is_changed = true;
+            self.table.files.insert(key, noted);
+        }
     }
 
     pub(super) fn noted(&self, key: &Key) -> Option<&Noted> {
