@@ -555,7 +555,7 @@ async fn files_that_were_swapped_or_changed_without_a_trace_are_noticed() {
         write_at(&pair[0], &format!("/memories/{name}"), &format!("{name}\n"), SystemTime::UNIX_EPOCH).await;
     }
     settle(&pair).await;
-    // Files of the same size and time are read each time, and the record stays as it is.
+    // Files of the same size and time are read each time. The record does not change.
     let record: StorePath = "/records/sync/files".parse().unwrap();
     let read = async || pair[0].store().read_opts(&record, ReadOptions::new()).await.unwrap();
     let before = read().await;
