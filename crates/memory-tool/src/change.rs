@@ -36,7 +36,8 @@ pub enum Operation {
 }
 
 impl MemoryChange {
-    pub(crate) fn new(operation: Operation, path: MemoryPath) -> Self {
+    /// A change of a path.
+    pub fn new(operation: Operation, path: MemoryPath) -> Self {
         Self { operation, path, old_path: None, size: None, actor: None }
     }
 

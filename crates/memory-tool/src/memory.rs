@@ -254,14 +254,25 @@ impl Memory {
 
     /// Moves the file or directory at `from` to `to`, which must not exist.
     ///
+    /// To another of the [mounted](crate::MemoryBuilder::mount) stores, files are copied before they are removed. After
+    /// a stop between the two, both copies exist, and another call completes the move.
+    ///
     /// # Errors
-    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
+    /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], [`StoreError::VersionMismatch`] if others
+    /// changed a file that moves to another store, and [`StoreError::Path`].
     pub async fn rename(
         &self,
         from: impl IntoMemoryPath + Send,
         to: impl IntoMemoryPath + Send,
     ) -> Result<(), StoreError> {
-        self.store.rename(from, to).await
+        let (from, to) = (from.into_memory_path()?, to.into_memory_path()?);
+        match self.store.rename(&from, &to).await {
+            #[cfg(feature = "layers")]
+            Err(error) if memory_tool_policies::MountedStore::is_rename_across(&error) => {
+                crate::layers::move_across(&self.store, &from, &to).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// Removes the file at `path`, or the directory and every file under it.

@@ -1,5 +1,6 @@
 //! Files that other processes may change while the server runs: [`Followed`], [`replace`].
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,19 +18,29 @@ use tokio::time::sleep;
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// A value from files that may change while the server runs.
-#[derive(Debug)]
 pub(crate) struct Followed<T> {
     files: Vec<PathBuf>,
-    read: fn(&[PathBuf]) -> io::Result<T>,
+    read: Read<T>,
     pub(crate) value: watch::Sender<Arc<T>>,
     /// Whether the files changed, but cannot be read.
     is_damaged: AtomicBool,
 }
 
+type Read<T> = Arc<dyn Fn(&[PathBuf]) -> io::Result<T> + Send + Sync>;
+
+impl<T: fmt::Debug> fmt::Debug for Followed<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Followed").field("files", &self.files).field("value", &self.value).finish_non_exhaustive()
+    }
+}
+
 impl<T: Send + Sync + 'static> Followed<T> {
-    pub(crate) fn load(files: Vec<PathBuf>, read: fn(&[PathBuf]) -> io::Result<T>) -> io::Result<Self> {
+    pub(crate) fn load(
+        files: Vec<PathBuf>,
+        read: impl Fn(&[PathBuf]) -> io::Result<T> + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let value = watch::Sender::new(Arc::new(read(&files)?));
-        Ok(Self { files, read, value, is_damaged: AtomicBool::new(false) })
+        Ok(Self { files, read: Arc::new(read), value, is_damaged: AtomicBool::new(false) })
     }
 
     /// Whether the files changed, but cannot be read. The value is of before.
@@ -44,7 +55,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
     /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged, and one event
     /// reports it.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let (files, read) = (self.files.clone(), self.read);
+        let (files, read) = (self.files.clone(), Arc::clone(&self.read));
         let to_read = files.clone();
         on_changes(files, move || read(&to_read), |read| self.set(read)).await;
     }

@@ -11,6 +11,7 @@ mod options;
 mod server;
 mod service;
 
+pub use access::mounts::{Groups, Mount};
 pub use access::tokens::{TokenEntry, TokenFile};
 pub use access::{Grant, Right};
 #[cfg(feature = "mcp")]

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use memory_tool::{MemoryOptions, StoreUrl, expand_home};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+use crate::access::mounts::Groups;
 use crate::files::host_path;
 use crate::http::tls::TlsFiles;
 
@@ -82,6 +83,12 @@ pub struct ServerOptions {
     /// Other limits of single memories, by their names. `memory` has the limits that are left out.
     #[serde(default)]
     pub quotas: BTreeMap<String, MemoryQuota>,
+    /// The memories that members share.
+    #[serde(default)]
+    pub groups: Groups,
+    /// The configuration file. If it is set, a change of its groups has an effect within a second.
+    #[serde(skip)]
+    pub configuration: Option<PathBuf>,
 }
 
 /// The limits of one memory.
@@ -207,6 +214,12 @@ impl FromStr for Network {
 #[error("{0}")]
 pub struct ConfigurationError(String);
 
+impl ConfigurationError {
+    pub(crate) fn new(message: impl ToString) -> Self {
+        Self(message.to_string())
+    }
+}
+
 impl ServerOptions {
     /// The default settings.
     pub fn new(store: StoreUrl, tokens: impl Into<PathBuf>) -> Self {
@@ -224,6 +237,8 @@ impl ServerOptions {
             limits: ServerLimits::default(),
             memory: MemoryOptions::new(),
             quotas: BTreeMap::new(),
+            groups: Groups::default(),
+            configuration: None,
         }
     }
 

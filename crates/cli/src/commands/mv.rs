@@ -1,7 +1,8 @@
 //! `memory-tool mv`: moves files and directories.
 
 use clap::{Args, ValueHint};
-use memory_tool::store::{Batch, Precondition};
+use memory_tool::policies::MountedStore;
+use memory_tool::store::{Batch, Change, Precondition};
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
 use crate::exit_status::ExitStatus;
@@ -43,12 +44,15 @@ impl Destination {
     }
 }
 
-/// Moves all paths in one step.
+/// Moves all paths in one step, or to another of the mounted memories, each in two.
 pub(crate) fn run(arguments: &MvArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "mv", Access::Change, async |memory| {
         let mv = async || {
             let batch = moves(&memory, arguments).await?;
-            Ok(memory.store().apply(batch).await?)
+            match memory.store().apply(batch.clone()).await {
+                Err(error) if MountedStore::is_rename_across(&error) => move_each(&memory, &batch).await,
+                applied => Ok(applied?),
+            }
         };
         if arguments.force {
             retried(mv).await?;
@@ -57,6 +61,16 @@ pub(crate) fn run(arguments: &MvArguments) -> Result<ExitStatus, Failure> {
         }
         Ok(ExitStatus::Success)
     })
+}
+
+async fn move_each(memory: &Memory, batch: &Batch) -> Result<(), Stop> {
+    for change in batch.changes() {
+        if let Change::Rename { from, to } = change {
+            let [from, to] = [from, to].map(MemoryPath::try_from);
+            memory.rename(&from.map_err(StoreError::from)?, &to.map_err(StoreError::from)?).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn moves(memory: &Memory, arguments: &MvArguments) -> Result<Batch, Stop> {

@@ -106,7 +106,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
 fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     if let Some(file) = &arguments.config {
         let text = fs::read_to_string(file).context(format!("cannot read {}", file.display()))?;
-        return ServerOptions::from_toml(&text).context(format!("invalid settings in {}", file.display()));
+        let read = ServerOptions::from_toml(&text).context(format!("invalid settings in {}", file.display()));
+        return read.map(|mut options| {
+            options.configuration = Some(file.clone());
+            options
+        });
     }
     // Required without a file.
     let tokens = arguments.tokens.as_deref().unwrap_or(Path::new(""));
@@ -140,6 +144,8 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
             let exists = |name: &&String| memories.iter().any(|memory| memory.name().as_deref() == Some(name.as_str()));
             let missing = options.quotas.keys().filter(|name| !exists(name));
             found.extend(missing.map(|name| format!("the limits of {name:?} wait for a memory of this name")));
+            let missing = options.groups.memories().map(|name| name.to_string()).filter(|name| !exists(&name));
+            found.extend(missing.map(|name| format!("the group {name:?} waits for a memory of this name")));
         }
         Err(error) if error.is_not_found() => {
             found.push(format!("{store} does not exist: the first memory creates it"));

@@ -6,8 +6,8 @@ use std::{array, io};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
-use memory_tool::Actor;
-use memory_tool_server::{Grant, Right, TokenEntry, TokenFile};
+use memory_tool::{Actor, MemoryPath};
+use memory_tool_server::{Grant, Mount, Right, TokenEntry, TokenFile};
 use serde_json::{Value, json};
 
 use crate::failure::{Context as _, Failure};
@@ -82,6 +82,12 @@ pub(crate) struct NewTokenArguments {
     #[arg(long)]
     pub(crate) all_memories: bool,
 
+    /// Show another memory at POINT in these: POINT=MEMORY:read or POINT=MEMORY:write; may be repeated
+    ///
+    /// The rights of the token also hold in MEMORY, apart from admin. With :read, it cannot be changed.
+    #[arg(long, value_name = "MOUNT", conflicts_with = "admin")]
+    pub(crate) mount: Vec<memory_tool_server::Mount>,
+
     /// Give a right: tool, propose, read, write or admin; may be repeated
     #[arg(long, value_name = "RIGHT", value_parser = by_name::<memory_tool_server::Right>)]
     #[arg(required_unless_present = "admin")]
@@ -131,14 +137,26 @@ fn create(new: &NewTokenArguments) -> Result<(), Failure> {
         let all = new.all_memories.then_some(Grant::All);
         (names.chain(prefixes).chain(all).collect(), new.right.clone())
     };
+    if let Some(twice) = repeated_point(&new.mount) {
+        return Err(Failure::new(format!("two memories are mounted at {twice}")));
+    }
     let made = TokenEntry::generate(new.actor.clone(), grants, rights);
     let (mut entry, secret) = made.context("cannot create a token")?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     entry.expires = new.expires_in.map(|age| now.saturating_add(age.0).as_secs());
     entry.create = new.create || new.admin;
+    entry.mounts.clone_from(&new.mount);
     let id = entry.id.clone();
     TokenFile::new(&new.file.tokens).add(entry).context(cannot("change", &new.file.tokens))?;
     write_text(&mut io::stdout().lock(), format!("id: {id}\n{secret}\n").as_bytes()).map(drop)
+}
+
+fn repeated_point(mounts: &[Mount]) -> Option<&MemoryPath> {
+    let points = mounts.iter().map(|mount| &mount.point).enumerate();
+    points
+        .clone()
+        .find(|(index, point)| points.clone().take(*index).any(|(_, other)| other == *point))
+        .map(|(_, point)| point)
 }
 
 fn list(arguments: &ListTokensArguments) -> Result<(), Failure> {
@@ -166,6 +184,7 @@ fn in_json(entry: &TokenEntry) -> Value {
         "actor": entry.actor.name(),
         "memories": entry.memories,
         "rights": entry.rights,
+        "mounts": entry.mounts,
         "expires": entry.expires.map(time),
         "create": entry.create,
         "last_use": entry.last_use.map(time),
@@ -175,7 +194,8 @@ fn in_json(entry: &TokenEntry) -> Value {
 const HEADINGS: [&str; 6] = ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES", "LAST USE"];
 
 fn row(entry: &TokenEntry) -> [String; HEADINGS.len()] {
-    let memories: Vec<_> = entry.memories.iter().map(grant).collect();
+    let mounts = entry.mounts.iter().map(|mount| on_one_line(&mount.to_string()).to_string());
+    let memories: Vec<_> = entry.memories.iter().map(grant).chain(mounts).collect();
     let rights = entry.rights.iter().map(|right| right.name());
     let rights: Vec<_> = rights.chain(entry.create.then_some("create")).collect();
     let expires = entry.expires.map_or_else(|| "never".to_owned(), time);

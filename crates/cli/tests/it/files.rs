@@ -168,6 +168,27 @@ fn no_appended_line_is_lost() {
 }
 
 #[test]
+fn mv_moves_into_a_mounted_memory_and_back() {
+    for store in Store::all() {
+        let store = store.with_files();
+        let team = tempfile::tempdir().unwrap();
+        let team = team.path().join("team").display().to_string();
+        let _team = store.elsewhere(&team).with_files();
+        let mount = format!("/memories/team={team}");
+        let run = |arguments: &[&str]| store.run(&[arguments, &["--mount", &mount]].concat());
+        run(&["mv", "a.md", "d/b.md", "team/new/"]);
+        run(&["mv", "d/e", "team/new/e"]);
+        assert_eq!(store.run(&["ls", "-R"]), "/memories:\n");
+        assert_eq!(
+            run(&["ls", "-R", "team/new"]),
+            "/memories/team/new:\na.md\nb.md\ne/\n\n/memories/team/new/e:\nc.md\n"
+        );
+        run(&["mv", "team/new/e", "own"]);
+        assert_eq!(store.run(&["ls", "own"]), "c.md\n");
+    }
+}
+
+#[test]
 fn mv_renames_and_keeps_names_in_directories() {
     for store in Store::all() {
         let store = store.with_files();

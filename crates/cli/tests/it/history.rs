@@ -37,6 +37,13 @@ impl Store {
         command
     }
 
+    /// Another store with the same options.
+    pub(crate) fn elsewhere(&self, store: &str) -> Self {
+        let mut options = self.options.clone();
+        store.clone_into(&mut options[1]);
+        Self { place: Place::new(), options }
+    }
+
     /// The output of a command that succeeds.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let (status, output, errors) = outcome(&mut self.command(arguments));

@@ -115,6 +115,57 @@ fn a_token_has_the_memories_and_the_time_of_its_options() {
 }
 
 #[test]
+fn a_token_and_a_group_share_memories() {
+    let place = Place::new();
+    let (admin, _) = new_token(&place, &["--admin"]);
+    let mounts = ["--mount", "/memories/team=team:write", "--mount", "/memories/more=more:read"];
+    let (writer, _) = new_token(&place, &[&["--memory", "alice", "--right", "tool"], &mounts[..]].concat());
+    let reader = token(&place, &["new", "--actor", "bob", "--memory", "bob", "--right", "tool"]).remove(1);
+    assert!(token(&place, &["list"])[2].contains("alice, /memories/team=team:write, /memories/more=more:read"));
+    let listed: Value = serde_json::from_str(&token(&place, &["list", "--json"])[1]).unwrap();
+    assert_eq!(listed["mounts"], json!([mounts[1], mounts[3]]));
+    let (file, tokens) = (place.outside("server.toml"), place.outside("tokens.json"));
+    let settings = |members: &str| {
+        let text = "listen = '127.0.0.1:0'\nstore = 'STORE'\ntokens = 'TOKENS'\n[groups.team]\nread = [MEMBERS]\n";
+        let text = text.replace("STORE", &store(&place)).replace("TOKENS", &tokens.display().to_string());
+        fs::write(&file, text.replace("MEMBERS", members)).unwrap();
+    };
+    settings("'bob'");
+    let check = program().args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
+    let check = String::from_utf8(check.stdout).unwrap();
+    assert!(check.contains("does not exist: the first memory creates it"), "{check}");
+    let server = Server::spawn(program().args(["serve", "--config"]).arg(&file));
+    for memory in ["alice", "bob", "team"] {
+        assert_eq!(server.call(memory, &admin, &create("/memories/own")).0, 200);
+    }
+    let check = program().args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
+    assert!(!String::from_utf8(check.stdout).unwrap().contains("waits for a memory"));
+    let (_, body) = server.call("alice", &writer, &create("/memories/team/a"));
+    assert_eq!(body["content"][0]["is_error"], Value::Null, "{body}");
+    let (_, body) = server.call("alice", &writer, &create("/memories/more/a"));
+    assert!(body.to_string().contains("/memories/more is read-only"), "{body}");
+    let sees = || server.call("bob", &reader, &view("/memories")).1.to_string().contains("/memories/team/a");
+    assert!(sees());
+    settings("");
+    let start = Instant::now();
+    while sees() {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let twice = ["--mount", "/memories/x=a:read", "--mount", "/memories/x=b:read"];
+    for (wrong, named) in [
+        (&twice[..], "two memories are mounted at /memories/x"),
+        (&["--mount", "/memories/x=a"], "expected POINT=MEMORY:read or POINT=MEMORY:write"),
+        (&["--mount", "/memories=a:read"], "cannot be mounted at /memories itself"),
+    ] {
+        let mut command = program();
+        command.args(["token", "new", "--actor", "x", "--memory", "x", "--right", "tool", "--tokens"]).arg(&tokens);
+        let refused = command.args(wrong).output().unwrap();
+        let errors = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && errors.contains(named), "{errors}");
+    }
+}
+
+#[test]
 fn a_revoked_token_stops_working() {
     let place = Place::new();
     let (secret, id) = new_token(&place, &["--admin"]);

@@ -2,8 +2,10 @@
 
 mod build;
 mod memory;
+mod move_across;
 mod unprobed;
 
+pub(crate) use move_across::move_across;
 pub use unprobed::KeysRequired;
 
 use std::sync::Arc;

@@ -10,6 +10,10 @@ use memory_tool_core::{
 use super::relocation::{Relocated, cut_at_root};
 use crate::preconditions::check_after_read;
 
+/// The name of this policy in refusals.
+const POLICY: &str = "mounts";
+const RENAME_ACROSS: &str = "mount-boundary";
+
 /// Several stores as one memory: one at `/memories` and others at directories under it, for example private files and a
 /// read-only `/memories/team`.
 ///
@@ -101,6 +105,11 @@ impl MountedStore {
         MountedStoreBuilder { root: Mount::new(StorePath::memories(), root, false), mounted: Vec::new() }
     }
 
+    /// Whether the error is the refusal of a rename across stores (behavior 3).
+    pub fn is_rename_across(error: &StoreError) -> bool {
+        matches!(error, StoreError::Refused { policy, .. } if *policy == RENAME_ACROSS)
+    }
+
     /// Returns the mount that `path` belongs to, which has the longest mount point.
     fn owner(&self, path: &StorePath) -> &Mount {
         self.mounted.iter().rev().find(|mount| mount.is_at_or_above(path)).unwrap_or(&self.root)
@@ -187,7 +196,7 @@ impl MountedStore {
             "{from} cannot be renamed to {to}, which is in a different store. \
              Create the new files first, then delete the old ones."
         );
-        refused(from, reason)
+        Err(StoreError::refused(from, RENAME_ACROSS, reason))
     }
 
     /// Returns the only mount that a batch reads and changes.
@@ -262,7 +271,7 @@ impl MountedStore {
 }
 
 fn refused<T>(path: &StorePath, reason: String) -> Result<T, StoreError> {
-    Err(StoreError::refused(path, "mounts", reason))
+    Err(StoreError::refused(path, POLICY, reason))
 }
 
 #[async_trait]

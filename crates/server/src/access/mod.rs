@@ -1,5 +1,6 @@
 //! [`Caller`]: the sender of a request, and the rights of its token.
 
+pub(crate) mod mounts;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 
@@ -9,9 +10,12 @@ use std::sync::Arc;
 use memory_tool::Actor;
 use memory_tool::store::MemoryName;
 use serde::{Deserialize, Serialize, Serializer};
+use tokio::sync::watch;
 
 use crate::http::error::ApiError;
 use crate::options::from_text;
+use mounts::Mount;
+use tokens::{Index, Present};
 
 /// A right of a token in the memories that it reaches.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -83,13 +87,36 @@ pub(crate) struct Caller {
     rights: Arc<[Right]>,
     creates: bool,
     tenant: Arc<str>,
+    /// With different points.
+    mounts: Arc<[Mount]>,
+    present: Option<Present>,
 }
 
 impl Caller {
     /// Creates a caller from the token's entry.
     pub(crate) fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
         let tenant = format!("{grants:?}").into();
-        Self { actor, grants: grants.into(), rights: rights.into(), creates: false, tenant }
+        let (mounts, present) = (Arc::default(), None);
+        Self { actor, grants: grants.into(), rights: rights.into(), creates: false, tenant, mounts, present }
+    }
+
+    /// Shows shared memories in the memories of `--memory` and its kind. The first one at a point counts.
+    #[must_use]
+    pub(crate) fn mounting(mut self, mounts: impl IntoIterator<Item = Mount>) -> Self {
+        let mut at_points: Vec<Mount> = Vec::new();
+        for mount in mounts {
+            if at_points.iter().all(|other| other.point != mount.point) {
+                at_points.push(mount);
+            }
+        }
+        self.mounts = at_points.into();
+        self
+    }
+
+    /// The caller. It notices a loss of mounts during a request.
+    #[must_use]
+    fn following(self, present: Present) -> Self {
+        Self { present: Some(present), ..self }
     }
 
     /// The caller in a request with this id.
@@ -130,7 +157,43 @@ impl Caller {
 
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
     pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
+        self.owns(memory) || self.mounts.iter().any(|mount| mount.memory == *memory)
+    }
+
+    /// Whether the caller reaches this memory without a mount.
+    fn owns(&self, memory: &MemoryName) -> bool {
         self.grants.iter().any(|grant| grant.reaches(memory))
+    }
+
+    /// The mounts in a memory.
+    pub(crate) fn mounts_in(&self, memory: &MemoryName) -> Vec<Mount> {
+        let now = self.mounts_now();
+        now.iter().filter(|mount| self.owns(memory) && mount.memory != *memory).cloned().collect()
+    }
+
+    /// The mounts that the caller has now.
+    pub(crate) fn mounts_now(&self) -> Arc<[Mount]> {
+        self.present.as_ref().map_or_else(|| Arc::clone(&self.mounts), Present::mounts)
+    }
+
+    /// The changes of tokens and groups.
+    pub(crate) fn changes(&self) -> Option<watch::Receiver<Arc<Index>>> {
+        self.present.as_ref().map(Present::changes)
+    }
+
+    /// Whether the caller may change this memory. Otherwise, it can look into it.
+    pub(crate) fn can_change(&self, memory: &MemoryName) -> bool {
+        self.owns(memory) || self.mounts.iter().any(|mount| mount.memory == *memory && mount.can_change)
+    }
+
+    /// Whether the caller has a right in a memory.
+    pub(crate) fn has_in(&self, memory: &MemoryName, right: Right) -> bool {
+        let is_possible = match right {
+            Right::Tool | Right::Propose | Right::Read => self.reaches(memory),
+            Right::Write => self.can_change(memory),
+            Right::Admin => self.owns(memory),
+        };
+        is_possible && self.has(right)
     }
 
     /// The right by which the caller runs commands of the tool.
@@ -138,7 +201,7 @@ impl Caller {
         if self.has(Right::Propose) && !self.has(Right::Tool) { Right::Propose } else { Right::Tool }
     }
 
-    /// Whether the caller has a right in the memories that it reaches.
+    /// Whether the caller has a right in some memories.
     pub(crate) fn has(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
@@ -151,7 +214,8 @@ impl Caller {
         match memory {
             Some(memory) if !self.reaches(memory) => Err(ApiError::no_such_memory(memory.as_str())),
             None if !self.grants.contains(&Grant::All) => Err(ApiError::permission()),
-            _ if self.rights.contains(&right) => Ok(()),
+            Some(memory) if self.has_in(memory, right) => Ok(()),
+            None if self.has(right) => Ok(()),
             _ => Err(ApiError::permission()),
         }
     }

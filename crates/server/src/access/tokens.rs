@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +16,13 @@ use memory_tool::{Actor, lock, refuse_others};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use crate::access::mounts::{Groups, Mount};
 use crate::access::{Caller, Grant, Right, as_text};
 use crate::files::{Followed, replace};
+use crate::options::ServerOptions;
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";
@@ -45,6 +48,9 @@ pub struct TokenEntry {
     pub memories: Vec<Grant>,
     /// The rights in these memories.
     pub rights: Vec<Right>,
+    /// The shared memories in these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<Mount>,
     /// The end, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
@@ -87,7 +93,8 @@ impl TokenEntry {
         getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
         let secret = format!("{PREFIX}{}", hexadecimal(&secret));
         let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
-        Ok((Self { id, hash, actor, memories, rights, expires: None, create: false, last_use: None }, secret))
+        let mounts = Vec::new();
+        Ok((Self { id, hash, actor, memories, rights, mounts, expires: None, create: false, last_use: None }, secret))
     }
 }
 
@@ -182,8 +189,10 @@ struct Token {
 }
 
 impl Token {
-    fn new(entry: TokenEntry) -> Self {
-        let caller = Caller::new(entry.actor, entry.memories, entry.rights).creating(entry.create);
+    fn new(entry: TokenEntry, groups: &Groups) -> Self {
+        let of_groups: Vec<_> = groups.mounts_of(entry.actor.name()).collect();
+        let mounts = entry.mounts.into_iter().chain(of_groups);
+        let caller = Caller::new(entry.actor, entry.memories, entry.rights).creating(entry.create).mounting(mounts);
         Self { id: entry.id, caller, expires: entry.expires, last_use: entry.last_use }
     }
 
@@ -206,11 +215,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    fn new(entries: Vec<TokenEntry>) -> Self {
+    fn new(entries: Vec<TokenEntry>, groups: &Groups) -> Self {
         let mut index = Self::default();
         for entry in entries {
             let hash = entry.hash.clone();
-            let token = Arc::new(Token::new(entry));
+            let token = Arc::new(Token::new(entry, groups));
             index.by_id.entry(token.id.clone()).or_insert_with(|| Arc::clone(&token));
             index.by_hash.entry(hash).or_insert(token);
         }
@@ -219,6 +228,40 @@ impl Index {
 
     fn valid(token: Option<&Arc<Token>>) -> Option<&Token> {
         token.map(Arc::as_ref).filter(|token| token.remaining().is_some())
+    }
+}
+
+/// The groups in a configuration file.
+fn groups_in(file: &Path) -> io::Result<Groups> {
+    let wrong = |error| io::Error::other(format!("{}: {error}", file.display()));
+    let options = ServerOptions::from_toml(&fs::read_to_string(file)?).map_err(wrong)?;
+    Ok(options.groups)
+}
+
+/// A token whose rights may change during a request.
+#[derive(Clone)]
+pub(super) struct Present {
+    index: Arc<Followed<Index>>,
+    token: Arc<str>,
+}
+
+impl Present {
+    /// The mounts that the token has now.
+    pub(super) fn mounts(&self) -> Arc<[Mount]> {
+        let index = self.index.get();
+        Index::valid(index.by_id.get(&*self.token)).map(|token| Arc::clone(&token.caller.mounts)).unwrap_or_default()
+    }
+
+    /// Completes when a token changes.
+    pub(super) fn changes(&self) -> watch::Receiver<Arc<Index>> {
+        self.index.value.subscribe()
+    }
+}
+
+/// Without all other tokens.
+impl fmt::Debug for Present {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Present").field(&self.token).finish()
     }
 }
 
@@ -232,10 +275,16 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
-        let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries().map(Index::new);
-        let index = Arc::new(Followed::load(vec![file.clone()], read)?);
-        Ok(Self { index, file: TokenFile::new(file), uses: Mutex::default() })
+    /// Reads the tokens, and the groups from the configuration file if there is one.
+    pub(crate) fn load(options: &ServerOptions) -> io::Result<Self> {
+        let (file, groups) = (TokenFile::new(&options.tokens), options.groups.clone());
+        let (tokens, configuration) = (file.clone(), options.configuration.clone());
+        let read = move |_: &[PathBuf]| {
+            let groups = configuration.as_deref().map_or_else(|| Ok(groups.clone()), groups_in)?;
+            Ok(Index::new(tokens.entries()?, &groups))
+        };
+        let files = [&options.tokens].into_iter().chain(&options.configuration).cloned().collect();
+        Ok(Self { index: Arc::new(Followed::load(files, read)?), file, uses: Mutex::default() })
     }
 
     /// Writes the last uses once a minute, if there are some.
@@ -257,7 +306,13 @@ impl Tokens {
 
     /// The caller whose token has this id.
     pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
-        Index::valid(self.index.get().by_id.get(id)).map(|token| token.caller.clone())
+        Index::valid(self.index.get().by_id.get(id)).map(|token| self.followed(token))
+    }
+
+    /// The caller of a token. It notices a loss of mounts.
+    fn followed(&self, token: &Token) -> Caller {
+        let present = Present { index: Arc::clone(&self.index), token: token.id.as_str().into() };
+        token.caller.clone().following(present)
     }
 
     /// The caller with this token, and the id of the token.
@@ -268,7 +323,7 @@ impl Tokens {
         if token.last_use.is_none_or(|last| now >= last.saturating_add(HOUR)) {
             lock(&self.uses).insert(token.id.clone(), now);
         }
-        Some((token.caller.clone(), token.id.clone()))
+        Some((self.followed(token), token.id.clone()))
     }
 
     /// Completes when the token with this id is revoked, ends, or does not allow something any more.
@@ -284,7 +339,13 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
+    use memory_tool::StoreUrl;
+
     use super::*;
+
+    fn load(file: &Path) -> Tokens {
+        Tokens::load(&ServerOptions::new(StoreUrl::InProcess, file)).unwrap()
+    }
 
     /// A search would take minutes.
     #[test]
@@ -296,8 +357,8 @@ mod tests {
             (entry, secret)
         };
         let (entries, secrets): (Vec<_>, Vec<_>) = (0..10_000).map(entry).unzip();
-        let tokens = Tokens::load("none".into()).unwrap();
-        tokens.index.value.send_replace(Arc::new(Index::new(entries)));
+        let tokens = load("none".as_ref());
+        tokens.index.value.send_replace(Arc::new(Index::new(entries, &Groups::default())));
         for (number, secret) in secrets.iter().enumerate() {
             assert_eq!(tokens.caller(secret).unwrap().1, number.to_string());
             assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
@@ -314,7 +375,7 @@ mod tests {
             file.add(entry.clone()).unwrap();
             (entry.id, secret)
         });
-        let tokens = Tokens::load(path).unwrap();
+        let tokens = load(&path);
         let before = since_1970().as_secs();
         assert!(tokens.caller(&used.1).is_some() && tokens.caller(&revoked.1).is_some());
         file.revoke(&revoked.0).unwrap();
@@ -323,7 +384,7 @@ mod tests {
         assert!(uses[0].1 >= Some(before) && uses[0].0 == used.0, "{uses:?}");
         assert_eq!(uses[1..], [(unused.0, None)]);
         // Not each use writes to the file.
-        tokens.index.value.send_replace(Arc::new(Index::new(file.entries().unwrap())));
+        tokens.index.value.send_replace(Arc::new(Index::new(file.entries().unwrap(), &Groups::default())));
         assert!(tokens.caller(&used.1).is_some() && lock(&tokens.uses).is_empty());
     }
 }

@@ -21,7 +21,7 @@ use crate::http::json::refuse_many_values;
 use crate::http::offload::offload;
 use crate::http::path::Path;
 use crate::memories::failure::outcome_name;
-use crate::memories::visit::{Door, Purpose};
+use crate::memories::visit::{Door, Purpose, paths_in};
 use crate::service::Service;
 
 /// The calls that one request runs, and the bytes of its results. The Messages API accepts requests of up to 32 MB.
@@ -39,6 +39,7 @@ pub(crate) async fn call(
     let door = Door::for_tool(&service.memories, &caller, &id).await?;
     let called = Called::parse(&body)?;
     drop(body); // it can be large
+    let door = door.touching(called.paths());
     let (command, processors) = (called.command(), Arc::clone(&door.open.processors));
     let answering = answer(door, running, command, called);
     let results = match command {
@@ -74,6 +75,19 @@ impl Called {
         }
     }
 
+    /// The paths that the calls name.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let (input, blocks) = match self {
+            Self::One(call) => (call.as_ref().ok().map(|call| &call.input), &[][..]),
+            Self::Response(blocks) => (None, blocks.as_slice()),
+        };
+        input
+            .into_iter()
+            .chain(blocks.iter().map(|block| &block["input"]))
+            .filter_map(Value::as_object)
+            .flat_map(paths_in)
+    }
+
     /// The command of a single call.
     fn command(&self) -> Option<CommandName> {
         if let Self::One(Ok(call)) = self { command(call) } else { None }
@@ -92,8 +106,7 @@ async fn answer(
     called: Called,
 ) -> Result<Vec<u8>, ApiError> {
     let visit = door.enter(Purpose::Run(command)).await?;
-    let mut turn =
-        Turn { memory: visit.memory.clone(), running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
+    let mut turn = Turn { memory: visit.whole()?, running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
     match called {
         Called::One(call) => turn.run(call).await,
         Called::Response(blocks) => {

@@ -48,7 +48,7 @@ impl Gate {
     pub(crate) fn new(options: &ServerOptions, address: &Listen) -> io::Result<Self> {
         let limits = options.limits;
         Ok(Self {
-            tokens: Arc::new(Tokens::load(options.tokens.clone())?),
+            tokens: Arc::new(Tokens::load(options)?),
             hosts: Hosts::new(address, &options.allow_hosts, options.tls.is_some()),
             proxies: Proxies(options.proxies.clone()),
             limits,

@@ -4,6 +4,8 @@ pub(crate) mod failure;
 mod folded;
 mod guard;
 pub(crate) mod record;
+pub(crate) mod tree;
+pub(crate) mod tree_watch;
 pub(crate) mod upkeep;
 pub(crate) mod visit;
 

@@ -30,7 +30,7 @@ pub(crate) async fn run(memories: Arc<Memories>) {
     }
 }
 
-async fn remove_old(memories: &Memories) -> Result<(), ApiError> {
+async fn remove_old(memories: &Arc<Memories>) -> Result<(), ApiError> {
     for name in memories.names().await? {
         // The failure of one memory, which is in the log, does not keep the others from it.
         let Ok(door) = Door::of_upkeep(memories, &name).await else { continue };

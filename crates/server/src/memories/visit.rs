@@ -1,16 +1,19 @@
 //! [`Door`] and [`Visit`]: the way of all fronts to a memory.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use memory_tool::command::{CommandName, TurnGuard};
 use memory_tool::policies::SweepReport;
-use memory_tool::store::{MemoryName, Precondition};
-use memory_tool::{Actor, Memory, StoreError};
+use memory_tool::store::{MemoryName, Precondition, ReadOnlyStore};
+use memory_tool::{Actor, Memory, MemoryPath, StoreError};
+use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Span;
 
 use super::guard::{GuardedStore, has_files};
 use super::record::StoreRecord;
+use super::tree::{Audience, Tree};
 use super::{Memories, OpenMemory};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
@@ -40,6 +43,12 @@ pub(crate) struct Door {
     actor: Option<Actor>,
     /// Whether a command creates the memory.
     creates: bool,
+    /// Whether the caller can only look into it.
+    is_read_only: bool,
+    /// The shared memories in it.
+    tree: Tree,
+    /// The shared memories that a command changes.
+    touched: Vec<MemoryName>,
 }
 
 impl Door {
@@ -47,10 +56,14 @@ impl Door {
     ///
     /// # Errors
     /// [`ApiError`] 404 if the caller cannot see it, 403 if the right is missing, or the error of the storage.
-    pub(crate) async fn find(memories: &Memories, caller: &Caller, id: &str, right: Right) -> Result<Self, ApiError> {
-        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
-        caller.check(right, Some(&name))?;
-        Self::new(memories, caller, &name, false).await
+    pub(crate) async fn find(
+        memories: &Arc<Memories>,
+        caller: &Caller,
+        id: &str,
+        right: Right,
+    ) -> Result<Self, ApiError> {
+        let name = named(id)?;
+        Self::reach(memories, caller, &name, right, Audience::Person).await
     }
 
     /// The memory with this id for commands of the tool, or the session of a proposal over it. A caller that may create
@@ -58,29 +71,72 @@ impl Door {
     ///
     /// # Errors
     /// The errors of [`find`](Self::find).
-    pub(crate) async fn for_tool(memories: &Memories, caller: &Caller, id: &str) -> Result<Self, ApiError> {
-        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
-        caller.check(caller.tool_right(), Some(&name))?;
-        let door = Self::new(memories, caller, &name, caller.creates()).await?;
-        let Some(proposal) = memories.proposal_of(caller) else { return Ok(door) };
+    pub(crate) async fn for_tool(memories: &Arc<Memories>, caller: &Caller, id: &str) -> Result<Self, ApiError> {
+        let name = named(id)?;
+        Self::reach(memories, caller, &name, caller.tool_right(), Audience::Agent).await
+    }
+
+    /// A memory in which the caller has a right, also in another one.
+    pub(super) async fn reach(
+        memories: &Arc<Memories>,
+        caller: &Caller,
+        name: &MemoryName,
+        right: Right,
+        audience: Audience,
+    ) -> Result<Self, ApiError> {
+        caller.check(right, Some(name))?;
+        let door = Self::new(memories, caller, name, audience).await?;
+        let proposal = memories.proposal_of(caller).filter(|_| audience == Audience::Agent);
+        let Some(proposal) = proposal else { return Ok(door) };
         Ok(Self { memory: memories.propose(&door.open, proposal).await?, ..door })
     }
 
     /// A memory that the first change creates. The caller may create all memories.
-    pub(crate) async fn create(memories: &Memories, caller: &Caller, name: &MemoryName) -> Result<Self, ApiError> {
-        Self::new(memories, caller, name, true).await
+    pub(crate) async fn create(memories: &Arc<Memories>, caller: &Caller, name: &MemoryName) -> Result<Self, ApiError> {
+        Span::current().record("memory", name.as_str());
+        Self::new(memories, caller, name, Audience::Creator).await
     }
 
     /// A memory for the upkeep, which no request asks for.
-    pub(crate) async fn of_upkeep(memories: &Memories, name: &MemoryName) -> Result<Self, ApiError> {
+    pub(crate) async fn of_upkeep(memories: &Arc<Memories>, name: &MemoryName) -> Result<Self, ApiError> {
         let open = memories.open(name).await?;
-        Ok(Self { memory: open.memory.clone(), open, actor: None, creates: false })
+        let (memory, tree) = (open.memory.clone(), Tree::default());
+        Ok(Self { memory, open, actor: None, creates: false, is_read_only: false, tree, touched: Vec::new() })
     }
 
-    async fn new(memories: &Memories, caller: &Caller, name: &MemoryName, creates: bool) -> Result<Self, ApiError> {
-        Span::current().record("memory", name.as_str());
+    async fn new(
+        memories: &Arc<Memories>,
+        caller: &Caller,
+        name: &MemoryName,
+        audience: Audience,
+    ) -> Result<Self, ApiError> {
+        let creates = match audience {
+            Audience::Person => false,
+            Audience::Agent => caller.creates(),
+            Audience::Creator => true,
+        };
         let open = if creates { memories.create(name).await? } else { memories.open(name).await? };
-        Ok(Self { memory: open.memory.clone(), open, actor: Some(caller.actor().clone()), creates })
+        Ok(Self {
+            memory: open.memory.clone(),
+            open,
+            actor: Some(caller.actor().clone()),
+            creates,
+            is_read_only: !caller.can_change(name),
+            tree: Tree::new(memories, caller, name, audience),
+            touched: Vec::new(),
+        })
+    }
+
+    /// For commands at these paths. They also wait for their turn in the shared memories that they change.
+    pub(crate) fn touching<'a>(mut self, paths: impl Iterator<Item = &'a str>) -> Self {
+        let paths = paths.filter_map(|path| MemoryPath::parse(path).ok());
+        self.touched = paths.filter_map(|path| self.tree.owner(&path).map(|mount| mount.memory.clone())).collect();
+        self
+    }
+
+    /// The shared memories in it.
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
     }
 
     /// Enters once it is the turn of the visit.
@@ -88,10 +144,10 @@ impl Door {
     /// # Errors
     /// [`ApiError`] 404 if the memory does not exist, 400 if it is archived, or the error of the storage.
     pub(crate) async fn enter(&self, purpose: Purpose) -> Result<Visit, ApiError> {
-        let turn = match purpose {
-            Purpose::Look => None,
-            Purpose::Run(command) => Some(self.open.enter(command).await),
-            Purpose::Remove => Some(self.open.enter(None).await),
+        let turns = match purpose {
+            Purpose::Look => Vec::new(),
+            Purpose::Run(command) => self.enter_queues(command).await,
+            Purpose::Remove => self.enter_queues(None).await,
         };
         let (record, state) = StoreRecord::read(&*self.memory.store()).await?;
         // Something can remain in the storage of a memory that was deleted.
@@ -106,9 +162,41 @@ impl Door {
         let created_at = record.as_ref().map(|record| record.created_at);
         let memory = self.actor.iter().fold(self.memory.clone(), |memory, actor| memory.by(actor.clone()));
         let memory = memory.layered(|inner| Arc::new(GuardedStore { inner, creates, removes, created_at }));
-        Ok(Visit { open: Arc::clone(&self.open), memory, record, state, turn })
+        let memory =
+            if self.is_read_only { memory.layered(|inner| Arc::new(ReadOnlyStore::new(inner))) } else { memory };
+        Ok(Visit { open: Arc::clone(&self.open), memory, record, state, tree: self.tree.clone(), turns })
+    }
+
+    /// Waits for the turn in each memory that a command changes, in one order for all callers.
+    async fn enter_queues(&self, command: Option<CommandName>) -> Vec<Turn> {
+        let mut memories = BTreeMap::from([(&self.open.name, Arc::clone(&self.open))]);
+        for name in &self.touched {
+            // Its store reports a failure.
+            if let Some(open) = self.tree.open(name).await {
+                memories.insert(name, open);
+            }
+        }
+        let mut turns = Vec::new();
+        for open in memories.into_values() {
+            turns.push(open.enter(command).await);
+        }
+        turns
     }
 }
+
+/// The name of the memory of a request, which lines of the log have.
+fn named(id: &str) -> Result<MemoryName, ApiError> {
+    let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
+    Span::current().record("memory", name.as_str());
+    Ok(name)
+}
+
+/// The paths in the input of a command.
+pub(crate) fn paths_in(input: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    ["path", "old_path", "new_path"].into_iter().filter_map(|field| input.get(field)?.as_str())
+}
+
+type Turn = (TurnGuard, Option<OwnedSemaphorePermit>);
 
 /// The use of a memory by one request.
 #[derive(Debug)]
@@ -120,14 +208,23 @@ pub(crate) struct Visit {
     /// The record of the memory, if it has one.
     pub(crate) record: Option<StoreRecord>,
     state: Precondition,
+    tree: Tree,
     #[expect(dead_code, reason = "held, so that other changes wait")]
-    turn: Option<(TurnGuard, Option<OwnedSemaphorePermit>)>,
+    turns: Vec<Turn>,
 }
 
 impl Visit {
     /// The name of the memory, which is also its id.
     pub(crate) fn name(&self) -> &str {
         self.open.name.as_str()
+    }
+
+    /// The memory with the shared memories in it, as one tree.
+    ///
+    /// # Errors
+    /// [`ApiError`] 500 if two are at one place.
+    pub(crate) fn whole(&self) -> Result<Memory, ApiError> {
+        self.tree.over(&self.memory)
     }
 
     /// Removes expired files, unless the record has changed.
@@ -148,7 +245,7 @@ impl OpenMemory {
     }
 
     /// Waits until earlier commands of all clients have ended, and few views run.
-    async fn enter(&self, command: Option<CommandName>) -> (TurnGuard, Option<OwnedSemaphorePermit>) {
+    async fn enter(&self, command: Option<CommandName>) -> Turn {
         let turn = self.queue.enter(command).await;
         let view = match command {
             Some(CommandName::View) => Arc::clone(&self.views).acquire_owned().await.ok(),
@@ -171,21 +268,21 @@ mod tests {
     const ID: &str = "alice";
 
     /// Two servers on one directory.
-    async fn servers(place: &Place) -> [Memories; 2] {
+    async fn servers(place: &Place) -> [Arc<Memories>; 2] {
         let options = || {
             let mut options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), "tokens");
             options.memory.history = true;
             options.memory.expire_after = Some(std::time::Duration::from_secs(3_600));
             options
         };
-        [Memories::new(&options()), Memories::new(&options())]
+        [(); 2].map(|()| Arc::new(Memories::new(&options())))
     }
 
     fn caller() -> Caller {
         Caller::new(Actor::from_trusted_name("key").unwrap(), vec![Grant::All], Right::ALL.to_vec())
     }
 
-    async fn visit(memories: &Memories, right: Right, purpose: Purpose) -> Result<Visit, ApiError> {
+    async fn visit(memories: &Arc<Memories>, right: Right, purpose: Purpose) -> Result<Visit, ApiError> {
         Door::find(memories, &caller(), ID, right).await?.enter(purpose).await
     }
 

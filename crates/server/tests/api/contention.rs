@@ -99,7 +99,7 @@ impl Front {
         for number in 0.. {
             let path = format!("/memories/{client}/{number}");
             let call = json!({"command": "create", "path": path, "file_text": "x"});
-            let (path, body) = match self {
+            let (status, reply) = match self {
                 Self::Page => {
                     let file = format!("{client}-{number}");
                     let fields = [("form", &*form), ("name", &file), ("text", "x")];
@@ -109,29 +109,14 @@ impl Front {
                     }
                     continue;
                 }
-                Self::Tool => (format!("{store}/tool"), call),
+                Self::Tool => server.send("POST", &format!("{store}/tool"), Some(call), &[&token]).await,
                 #[cfg(feature = "mcp")]
-                Self::Mcp => {
-                    let meta = json!({
-                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-                        "io.modelcontextprotocol/clientCapabilities": {},
-                    });
-                    let params = json!({"name": "memory", "arguments": call, "_meta": meta});
-                    let request = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
-                    ("/mcp".to_owned(), request)
+                Self::Mcp => server.mcp(&token, "memory", call).await,
+                Self::Api => {
+                    let memory = json!({"path": path, "content": "x"});
+                    server.send("POST", &format!("{store}/memories"), Some(memory), &[&token]).await
                 }
-                Self::Api => (format!("{store}/memories"), json!({"path": path, "content": "x"})),
             };
-            let headers = [
-                &*token,
-                "content-type: application/json",
-                "accept: application/json, text/event-stream",
-                "mcp-protocol-version: 2026-07-28",
-                "mcp-method: tools/call",
-                "mcp-name: memory",
-            ];
-            let (status, reply) = server.send("POST", &path, Some(body), &headers).await;
             let is_error = reply["result"]["isError"] == true || reply["content"][0]["is_error"] == true;
             if status != 200 || is_error {
                 return (status, reply.to_string());

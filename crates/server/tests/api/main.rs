@@ -15,6 +15,7 @@ mod requests;
 mod security;
 mod server;
 mod sessions;
+mod sharing;
 
 use memory_tool::Memory;
 use memory_tool_server::{Grant, Right};

@@ -115,7 +115,7 @@ pub(crate) async fn memory(place: &str) -> Memory {
     memory_named(place, "alice").await
 }
 
-async fn memory_named(place: &str, name: &str) -> Memory {
+pub(crate) async fn memory_named(place: &str, name: &str) -> Memory {
     let url = if place.starts_with("sqlite:") { format!("{place}?memory={name}") } else { format!("{place}/{name}") };
     Memory::builder(url).history().build().await.unwrap()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use memory_tool::Actor;
 use memory_tool_server::{Grant, Right, ServerOptions, TokenEntry, TokenFile};
 use memory_tool_test_fixtures::session::PATIENCE;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -98,6 +98,42 @@ impl Server {
         let last = format!("x-api-key: {}", add((Grant::All, &Right::ALL, false, None)));
         self.wait_for(&last, |status| status != 401).await;
         headers
+    }
+
+    /// The header of a new token of an actor for one memory with mounts, once the server has read it from its file.
+    #[allow(dead_code, reason = "the tests in a browser do not use it")]
+    pub(crate) async fn with_member(&self, actor: &str, memory: &str, rights: &[Right], mounts: &[&str]) -> String {
+        let actor = Actor::from_trusted_name(actor).unwrap();
+        let grants = vec![Grant::Name(memory.parse().unwrap())];
+        let (mut entry, token) = TokenEntry::generate(actor, grants, rights.to_vec()).unwrap();
+        entry.mounts = mounts.iter().map(|mount| mount.parse().unwrap()).collect();
+        self.tokens.add(entry).unwrap();
+        let header = format!("x-api-key: {token}");
+        self.wait_for(&header, |status| status != 401).await;
+        header
+    }
+
+    /// The reply to a call of a tool of MCP.
+    #[cfg(feature = "mcp")]
+    #[allow(dead_code, reason = "the tests in a browser do not use it")]
+    pub(crate) async fn mcp(&self, token: &str, tool: &str, arguments: Value) -> (u16, Value) {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let name = format!("mcp-name: {tool}");
+        let headers = [
+            token,
+            "content-type: application/json",
+            "accept: application/json, text/event-stream",
+            "mcp-protocol-version: 2026-07-28",
+            "mcp-method: tools/call",
+            &name,
+        ];
+        self.send("POST", "/mcp", Some(request), &headers).await
     }
 
     /// Revokes the token in a header.

@@ -43,7 +43,7 @@ fn a_request_of_the_newest_revision_needs_no_session() {
     assert_eq!((client.post(&wrong, &message).status, client.post(&headers[..1], &message).status), (400, 400));
 }
 
-fn read_until(stream: &mut TcpStream, wanted: &str) {
+fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     let mut received = Vec::new();
     while !String::from_utf8_lossy(&received).contains(wanted) {
         let mut part = [0; 1024];
@@ -51,6 +51,7 @@ fn read_until(stream: &mut TcpStream, wanted: &str) {
         assert_ne!(length, 0, "{}", String::from_utf8_lossy(&received));
         received.extend_from_slice(&part[..length]);
     }
+    String::from_utf8(received).unwrap()
 }
 
 const UPDATED: &str = r#""method":"notifications/resources/updated","params":{"#;
@@ -93,6 +94,43 @@ fn a_client_of_the_newest_revision_is_notified_of_changes() {
         read_until(&mut stream, "notifications/resources/updated");
         is_notified.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// The session stays open when a membership begins or ends.
+#[test]
+fn changes_of_a_shared_memory_are_notified_as_long_as_the_client_sees_it() {
+    let place = Place::new();
+    let (file, [alice, team]) = (place.path("server.toml"), ["alice", "team"].map(|name| place.agent(name).1));
+    let write = |members: &str| {
+        let text = format!("store = 'in-process:'\ntokens = 'x'\n[groups.team]\nread = [{members}]\n");
+        fs::write(&file, text).unwrap();
+    };
+    write("'agent'");
+    let server =
+        start_with(&place, place.path("").to_str().unwrap(), |options| options.configuration = Some(file.clone()));
+    let (alice, team) = (server.client(&alice), server.client(&team));
+    let (of_alice, of_team) = (alice.session(), team.session());
+    team.ask(&of_team, &call(1, create("/memories/first", "")));
+    for name in ["team/a", "team/b", "own"] {
+        let subscribe = request(1, "resources/subscribe", json!({"uri": format!("memory:///{name}")}));
+        assert_eq!(alice.ask(&of_alice, &subscribe)["result"], json!({}));
+    }
+    let mut stream = alice.stream(&of_alice);
+    team.ask(&of_team, &call(2, create("/memories/a", "")));
+    read_until(&mut stream, "memory:///team/a");
+    assert!(text(&alice.ask(&of_alice, &view(2))).contains("/memories/team/a"));
+    write("");
+    // The tree is another one.
+    read_until(&mut stream, "memory:///team/b");
+    team.ask(&of_team, &call(3, create("/memories/b", "")));
+    alice.ask(&of_alice, &call(3, create("/memories/own", "")));
+    let received = read_until(&mut stream, "memory:///own");
+    assert!(!received.contains("team/b"), "{received}");
+    assert!(!text(&alice.ask(&of_alice, &view(4))).contains("team"));
+    write("'agent'");
+    read_until(&mut stream, "memory:///team/b");
+    team.ask(&of_team, &call(5, create("/memories/c", "")));
+    read_until(&mut stream, "list_changed");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use memory_tool::store::StorePath;
-use memory_tool::{MemoryChange, MemoryPath, Operation, Watch, lock};
+use memory_tool::{MemoryChange, MemoryPath, Operation, lock};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::fronts::mcp::resources;
+use crate::memories::tree_watch::TreeWatch;
 
 const MAX_SUBSCRIPTIONS: usize = 1_000;
 
@@ -27,7 +28,7 @@ fn affects(changes: &[MemoryChange], path: &StorePath) -> bool {
 
 /// Notifies the client of a session of each later change, until the result is dropped. It sends nothing before `begin`.
 pub(super) fn forward(
-    mut watch: Watch,
+    mut watch: TreeWatch,
     peer: Peer<RoleServer>,
     subscriptions: Subscriptions,
     begin: Arc<Notify>,
@@ -35,7 +36,7 @@ pub(super) fn forward(
     let mut forwarding = JoinSet::new();
     forwarding.spawn(async move {
         begin.notified().await;
-        while let Some(changes) = watch.next().await {
+        while let Some(changes) = Box::pin(watch.next()).await {
             if notify(&peer, &subscriptions, &changes).await.is_err() {
                 break;
             }
@@ -45,11 +46,11 @@ pub(super) fn forward(
 }
 
 /// Notifies the client of a request `subscriptions/listen` of each later change, until the request is cancelled.
-pub(super) async fn listen(mut watch: Watch, context: &SubscriptionContext) {
+pub(super) async fn listen(mut watch: TreeWatch, context: &SubscriptionContext) {
     loop {
         let changes = tokio::select! {
             () = context.cancelled() => return,
-            changes = watch.next() => changes,
+            changes = Box::pin(watch.next()) => changes,
         };
         let Some(changes) = changes else { return };
         if notify_listener(context, &changes).await.is_err() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
 use memory_tool::command::CommandName;
-use memory_tool::{Memory, MemoryTool as _, Watch};
+use memory_tool::{Memory, MemoryPath, MemoryTool as _};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
@@ -14,10 +14,12 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
+use serde_json::Value;
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 use tracing::{Instrument as _, Span};
 
+use crate::access::mounts::Mount;
 use crate::fronts::mcp::changes::{self, Subscriptions};
 use crate::fronts::mcp::order::PendingTurn;
 use crate::fronts::mcp::reading::{ReadFailure, ReadingTool};
@@ -26,6 +28,7 @@ use crate::fronts::mcp::{history, prompts, resources, tools};
 use crate::http::error::{ApiError, report_failure};
 use crate::http::offload::{PROCESSORS, offload};
 use crate::memories::failure::outcome_name;
+use crate::memories::tree_watch::TreeWatch;
 use crate::memories::visit::{Door, Purpose, Visit};
 
 /// The name of the server for its clients.
@@ -74,11 +77,21 @@ impl Target {
         }
     }
 
-    async fn watch(&self) -> Watch {
+    async fn watch(&self) -> TreeWatch {
         match self {
-            Self::Own(memory) => memory.watch().await,
-            Self::Shared { door, .. } => door.memory.watch().await,
+            Self::Own(memory) => TreeWatch::of(memory).await,
+            Self::Shared { door, .. } => Box::pin(TreeWatch::through(door)).await,
         }
+    }
+
+    /// The shared memory at a path, with its mount.
+    async fn owner(&self, path: Option<&str>) -> Result<Option<(Memory, Mount)>, ApiError> {
+        let (Self::Shared { door, .. }, Some(path)) = (self, path.and_then(|path| MemoryPath::parse(path).ok())) else {
+            return Ok(None);
+        };
+        let Some(mount) = door.tree().owner(&path) else { return Ok(None) };
+        let visit = door.tree().door(mount).await?.enter(Purpose::Look).await?;
+        Ok(Some((visit.memory.clone(), mount.clone())))
     }
 
     /// The memory for a command, and the turn for which the next commands wait.
@@ -86,8 +99,8 @@ impl Target {
         match self {
             Self::Own(memory) => Ok((memory.clone(), None)),
             Self::Shared { door, .. } => {
-                let visit = door.enter(Purpose::Run(command)).await?;
-                Ok((visit.memory.clone(), Some(visit)))
+                let visit = Box::pin(door.enter(Purpose::Run(command))).await?;
+                Ok((visit.whole()?, Some(visit)))
             }
         }
     }
@@ -152,7 +165,15 @@ impl Handler {
             Err(refused) => return Ok(tools::refused(&refused).into()),
         };
         if let Some(tool) = ReadingTool::named(&request.name) {
-            let reading = offload(target.processors(), tool.call(&memory, request.arguments.unwrap_or_default()));
+            let arguments = request.arguments.unwrap_or_default();
+            // Each memory has its own history. A search is in the whole tree.
+            let path = arguments.get("path").and_then(Value::as_str).filter(|_| tool == ReadingTool::History);
+            let owner = match target.owner(path).await {
+                Ok(owner) => owner,
+                Err(refused) => return Ok(tools::refused(&refused).into()),
+            };
+            let (memory, mount) = owner.map_or((memory, None), |(memory, mount)| (memory, Some(mount)));
+            let reading = offload(target.processors(), tool.call(&memory, arguments, mount.as_ref()));
             let outcome = tokio::select! {
                 biased;
                 () = context.ct.cancelled() => return Err(cancelled()),

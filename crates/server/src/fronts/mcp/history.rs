@@ -3,9 +3,10 @@
 use memory_tool::command::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::history::{Entry, History, HistoryError, LogFilter};
 use memory_tool::store::StorePath;
-use memory_tool::{Memory, Store};
+use memory_tool::{Memory, MemoryPath, Store};
 use rmcp::model::Tool;
 
+use crate::access::mounts::Mount;
 use crate::fronts::mcp::reading::{Arguments, ReadFailure, definition_of};
 
 pub(super) const NAME: &str = "memory_history";
@@ -34,23 +35,37 @@ pub(super) fn definition() -> Tool {
     definition_of(NAME, "History of memory", DESCRIPTION, &fields, &[])
 }
 
-/// Lists changes, or shows one, with the arguments of a request.
-pub(super) async fn call(memory: &Memory, mut arguments: Arguments) -> Result<String, ReadFailure> {
-    let path = arguments.path("path")?.map(StorePath::from);
+/// Lists changes, or shows one, with the arguments of a request. `mount` is given for a shared memory.
+pub(super) async fn call(
+    memory: &Memory,
+    mut arguments: Arguments,
+    mount: Option<&Mount>,
+) -> Result<String, ReadFailure> {
+    let given = arguments.path("path")?;
+    let path = given.map(|given| mount.and_then(|mount| mount.inner(&given)).unwrap_or(given)).map(StorePath::from);
     let entry = arguments.whole("entry", "the number of a change in the list")?;
     let (text, since) = (arguments.text("text")?, arguments.time("since")?);
     let is_deleted = arguments.flag("deleted")?;
     let skip = arguments.whole("skip", "a whole number of lines")?.unwrap_or_default();
     let Some(history) = memory.history() else { return Ok("The memory has no history.".to_owned()) };
     let (found, lines) = match entry {
-        Some(number) => (lines_of(&history, number as u64, path.as_ref()).await?, usize::MAX),
+        Some(number) => (lines_of(&history, number as u64, path.as_ref(), mount).await?, usize::MAX),
         None => {
             let filter = LogFilter::new().limit(skip.saturating_add(MAX_LISTED + 1));
             let filter = path.into_iter().fold(filter, LogFilter::path);
             let filter = text.into_iter().fold(filter, LogFilter::text);
             let filter = since.into_iter().fold(filter, LogFilter::since);
             let filter = if is_deleted { filter.deleted() } else { filter };
-            (history.entries(&filter).await?.iter().map(in_one_line).collect::<Vec<_>>().join("\n"), MAX_LISTED)
+            (
+                history
+                    .entries(&filter)
+                    .await?
+                    .iter()
+                    .map(|entry| in_one_line(entry, mount))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+                MAX_LISTED,
+            )
         }
     };
     Ok(if found.is_empty() { "There are no changes.".to_owned() } else { shortened(&found, skip, lines) })
@@ -70,21 +85,31 @@ async fn lines_of<S: Store>(
     history: &History<S>,
     number: u64,
     path: Option<&StorePath>,
+    mount: Option<&Mount>,
 ) -> Result<String, ReadFailure> {
     let is_meant = |changed: &StorePath| path.is_none_or(|path| changed == path || changed.is_under(path));
-    let head = in_one_line(&history.entry(number).await?);
-    let found = history.entry_diff(number, MAX_FILES).await?;
-    let files = found.files.iter().filter(|file| is_meant(&file.path)).map(|file| format!("\n{}", file.unified()));
-    let unknown = found.unknown.iter().filter(|path| is_meant(path));
+    let head = in_one_line(&history.entry(number).await?, mount);
+    let mut found = history.entry_diff(number, MAX_FILES).await?;
+    found.files.retain(|file| is_meant(&file.path));
+    found.files.iter_mut().for_each(|file| file.path = in_tree(&file.path, mount));
+    let files = found.files.iter().map(|file| format!("\n{}", file.unified()));
+    let unknown = found.unknown.iter().filter(|path| is_meant(path)).map(|path| in_tree(path, mount));
     let unknown = unknown.map(|path| format!("\n[The texts of {path} are not known: not kept, or erased.]\n"));
     let more = (found.more > 0).then(|| format!("\n[Files not shown: {}.]\n", found.more));
     Ok(format!("{head}\n{}", files.chain(unknown).chain(more).collect::<String>()))
 }
 
-fn in_one_line(entry: &Entry) -> String {
+/// The path as the caller sees it.
+fn in_tree(path: &StorePath, mount: Option<&Mount>) -> StorePath {
+    let outer = || mount?.outer(&MemoryPath::try_from(path).ok()?).map(StorePath::from);
+    outer().unwrap_or_else(|| path.clone())
+}
+
+fn in_one_line(entry: &Entry, mount: Option<&Mount>) -> String {
     let time = humantime::format_rfc3339_seconds(entry.time);
     let actor = entry.actor.iter().map(|actor| format!(" by {actor}")).collect::<String>();
-    let changes = entry.changes.iter().take(MAX_CHANGES).map(|change| change.in_words(StorePath::to_string));
+    let changes =
+        entry.changes.iter().take(MAX_CHANGES).map(|change| change.in_words(|path| in_tree(path, mount).to_string()));
     let changes = changes.collect::<Vec<_>>().join(", ");
     let more = entry.changes.len().saturating_sub(MAX_CHANGES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

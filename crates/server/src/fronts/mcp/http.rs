@@ -29,7 +29,7 @@ use crate::fronts::mcp::tools::Tools;
 use crate::http::error::ApiError;
 use crate::http::gate::{Excess, Running};
 use crate::http::listener::Peer;
-use crate::memories::visit::Door;
+use crate::memories::visit::{Door, paths_in};
 use crate::service::Service;
 
 /// A response of rmcp.
@@ -139,6 +139,11 @@ async fn handle(
         is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
         is_read = order::command(&request.request) == Some(Some(CommandName::View));
         let door = Door::for_tool(&service.memories, &caller, name.as_str()).await?;
+        let arguments = match &request.request {
+            ClientRequest::CallToolRequest(call) => call.params.arguments.as_ref(),
+            _ => None,
+        };
+        let door = door.touching(arguments.into_iter().flat_map(paths_in));
         let order = match session {
             Some(order) => order,
             None => endpoint.order_of_stranger(&service, &running, &parts, &request).await,

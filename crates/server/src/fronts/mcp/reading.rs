@@ -5,6 +5,7 @@ use memory_tool::{Error, Memory, MemoryPath, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::access::mounts::Mount;
 use crate::fronts::mcp::arguments::{object_schema, read_json, whole};
 use crate::fronts::mcp::{history, search};
 
@@ -24,11 +25,17 @@ impl ReadingTool {
         }
     }
 
-    pub(super) async fn call(self, memory: &Memory, arguments: JsonObject) -> Result<String, ReadFailure> {
+    /// Calls the tool. `mount` is given for the history of a shared memory.
+    pub(super) async fn call(
+        self,
+        memory: &Memory,
+        arguments: JsonObject,
+        mount: Option<&Mount>,
+    ) -> Result<String, ReadFailure> {
         let arguments = Arguments(arguments);
         match self {
             Self::Search => search::call(&*memory.store(), arguments).await,
-            Self::History => history::call(memory, arguments).await,
+            Self::History => history::call(memory, arguments, mount).await,
         }
     }
 }

@@ -182,7 +182,7 @@ pub(super) async fn create(ToChange(visited): ToChange, mut form: Draft) -> Page
         _ if form.is_outdated => OUTDATED.to_owned(),
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
-        Ok(path) => match visited.visit.memory.write_if(&path, text.as_str(), None).await {
+        Ok(path) => match visited.whole()?.write_if(&path, text.as_str(), None).await {
             Ok(()) => return Ok(visited.to(path.as_str(), "created")),
             Err(error) => problem(error)?,
         },
@@ -291,7 +291,7 @@ pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page
     let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
     let problem = match place.path() {
         _ if form.is_outdated => OUTDATED.to_owned(),
-        Ok(to) => match visited.visit.memory.rename(&from, &to).await {
+        Ok(to) => match visited.whole()?.rename(&from, &to).await {
             Ok(()) => return Ok(visited.to(to.as_str(), "renamed")),
             Err(error) => problem(error)?,
         },

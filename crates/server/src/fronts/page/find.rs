@@ -102,7 +102,7 @@ pub(super) async fn search(visited: VisitedMemory, Query(query): Query<SearchQue
     let search = query.search();
     let mut results = query.results(Frame::of(&visited, "Search"));
     if !results.query.is_empty() {
-        match visited.visit.memory.search(&search).await {
+        match visited.whole()?.search(&search).await {
             Ok(report) => results.add((&home(visited.visit.name()), ""), &report, usize::MAX),
             Err(SearchError::Store(error)) => return Err(error.into()),
             Err(error) => results.problem = sentence(&error.to_string()),

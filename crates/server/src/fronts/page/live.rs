@@ -12,8 +12,9 @@ use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{App, Page, VisitedMemory, Visitor, past};
-use crate::access::Right;
+use crate::access::{Caller, Right};
 use crate::http::gate::Running;
+use crate::memories::tree_watch::TreeWatch;
 
 /// The time after which the session is checked again. The event keeps the connection open.
 const CHECK: Duration = Duration::from_secs(10);
@@ -30,7 +31,7 @@ pub(super) async fn changes(
     headers: HeaderMap,
 ) -> Page {
     running.become_stream(&app.gate)?;
-    let (watch, end) = (visited.visit.memory.watch().await, Instant::now() + LIFETIME);
+    let (watch, end) = (TreeWatch::through(&visited.door).await, Instant::now() + LIFETIME);
     let first = Event::default().event("state").data(past::state(&visited).await).retry(REOPENING);
     let events = stream::unfold((watch, visited, running), move |(mut watch, visited, running)| {
         let (app, headers) = (Arc::clone(&app), headers.clone());
@@ -43,14 +44,18 @@ pub(super) async fn changes(
                 }
                 () = sleep(CHECK) => Event::default().comment(""),
                 () = sleep_until(end) => return None,
-                () = app.gate.stream_ended(&token, |_| true) => return None,
+                () = app.gate.stream_ended(&token, |caller| can_read(caller, &visited)) => return None,
             };
             let visitor = Visitor::of(&app, &headers)?;
-            visitor.caller.check(Right::Read, Some(&visited.visit.open.name)).ok()?;
+            can_read(&visitor.caller, &visited).then_some(())?;
             Some((Ok::<_, Infallible>(event), (watch, visited, running)))
         }
     });
     let events = stream::once(async { Ok(first) }).chain(events);
     // nginx would wait for the end.
     Ok(([("x-accel-buffering", "no")], Sse::new(events)).into_response())
+}
+
+fn can_read(caller: &Caller, visited: &VisitedMemory) -> bool {
+    caller.check(Right::Read, Some(&visited.visit.open.name)).is_ok()
 }

@@ -113,6 +113,8 @@ struct Row {
     modified: Option<SystemTime>,
     /// The files whose changes wait, of a memory.
     waiting: usize,
+    /// The name of a shared memory.
+    shared: String,
 }
 
 impl Directory {
@@ -130,7 +132,7 @@ impl Row {
             modified = modified.max(file.modified);
             is_damaged |= file.is_damaged;
         }
-        Self { to, name, is_directory, is_damaged, files: count, bytes, modified, waiting: 0 }
+        Self { to, name, is_directory, is_damaged, files: count, bytes, modified, waiting: 0, shared: String::new() }
     }
 
     fn size(&self) -> String {
@@ -226,7 +228,7 @@ pub(super) async fn show(
     Query(query): Query<MemoryQuery>,
 ) -> Page {
     let (path, state) = (path(query.path.as_deref())?, past::state(&visited).await);
-    match visited.visit.memory.read(&path).await? {
+    match visited.whole()?.read(&path).await? {
         Node::Absent => Err(ApiError::not_found(format!("{path} does not exist. The history may have it."))),
         Node::Directory(_) => directory(&visited, &path, &query, state).await,
         Node::File(file) => {
@@ -255,7 +257,7 @@ pub(super) async fn show(
 }
 
 async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQuery, state: String) -> Page {
-    let files = visited.visit.memory.list(path).await?;
+    let files = visited.whole()?.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
     let mut has_directories = false;
@@ -280,7 +282,8 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let from = query.from.min(total);
     let rows = children.into_iter().skip(from).take(ROWS);
     let rows = rows.map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
-    let rows: Vec<_> = rows.collect();
+    let shared = |row: Row| Row { shared: shared(visited, &row.to), ..row };
+    let rows: Vec<_> = rows.map(shared).collect();
     let next = (from + rows.len() < total).then_some(from + rows.len());
     let all = Row::of(path.to_string(), String::new(), true, &files);
     let is_all = query.all.is_some();
@@ -294,6 +297,14 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let listed =
         Directory { frame, rows, all, is_all, has_directories, order, address, from, total, next, recent, waiting };
     render(&listed)
+}
+
+/// The name of the shared memory at a path.
+fn shared(visited: &VisitedMemory, path: &str) -> String {
+    let mounts = visited.door.tree().mounts();
+    let Some(mount) = mounts.iter().find(|mount| mount.point.as_str() == path) else { return String::new() };
+    let access = if mount.can_change { "shared" } else { "shared, read-only" };
+    format!("{access}: {}", visible(mount.memory.as_str()))
 }
 
 /// The content of a page. `place` is given for Markdown.

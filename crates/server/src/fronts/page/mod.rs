@@ -25,18 +25,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use askama::Template;
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Query, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use memory_tool::MemoryPath;
+use axum::{Extension, Router};
+use memory_tool::{Memory, MemoryPath};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -49,6 +49,7 @@ use crate::http::gate::Gate;
 use crate::http::path::Path;
 use crate::memories::Memories;
 use crate::memories::record::StoreRecord;
+use crate::memories::tree::owner;
 use crate::memories::visit::{Door, Purpose, Visit};
 use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
@@ -130,6 +131,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/tokens", get(operate::tokens).post(operate::new_token))
         .route("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke))
         .route("/sign-out", post(sign_in::sign_out))
+        .layer(from_fn(lead_to_owner))
         .layer(from_fn_with_state(Arc::clone(state), admission::admit));
     let file = |content_type: &'static str, content: &'static str| {
         get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
@@ -242,7 +244,7 @@ impl Frame {
     }
 
     fn of(visited: &VisitedMemory, title: impl Into<String>) -> Self {
-        let has = |right| visited.visitor.caller.has(right);
+        let has = |right| visited.visitor.caller.has_in(&visited.visit.open.name, right);
         let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
         let name = visited.visit.name();
         let (memory, home, reason) = (text::visible(name), home(name), visited.reason.clone());
@@ -297,6 +299,8 @@ pub(super) struct VisitedMemory {
     visit: Visit,
     /// The reason that the form of the request gives.
     reason: String,
+    /// The command of the form, for the history.
+    command: Option<&'static str>,
 }
 
 impl VisitedMemory {
@@ -309,7 +313,7 @@ impl VisitedMemory {
     ) -> Result<Self, ApiError> {
         let door = Door::find(&app.memories, &visitor.caller, id, right).await?;
         let visit = door.enter(purpose).await?;
-        Ok(Self { visitor: visitor.clone(), door, visit, reason: String::new() })
+        Ok(Self { visitor: visitor.clone(), door, visit, reason: String::new(), command: None })
     }
 
     /// The memory of a request.
@@ -331,7 +335,14 @@ impl VisitedMemory {
     /// Makes changes by a command, as the log and its filter name it.
     fn by_command(mut self, command: &'static str) -> Self {
         self.visit.memory = self.visit.memory.for_command(command);
+        self.command = Some(command);
         self
+    }
+
+    /// The memory with the shared memories in it.
+    fn whole(&self) -> Result<Memory, ApiError> {
+        let whole = self.visit.whole()?.by(self.visitor.caller.actor().clone().because(&self.reason));
+        Ok(self.command.map_or_else(|| whole.clone(), |command| whole.for_command(command)))
     }
 
     /// To the page of a file or directory, after something was done.
@@ -393,6 +404,27 @@ impl FromRequestParts<Arc<PageState>> for ToAdministrate {
     }
 }
 
+/// Leads from a file of a shared memory to the page of that memory, because it has its history.
+async fn lead_to_owner(Extension(visitor): Extension<Visitor>, request: Request, next: Next) -> Response {
+    match address_of_owner(&visitor.caller, request.method(), request.uri()) {
+        Some(address) if address.len() <= MAX_ADDRESS => Redirect::to(&address).into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+fn address_of_owner(caller: &Caller, method: &Method, uri: &Uri) -> Option<String> {
+    let id = id_of(uri.path()).filter(|_| method == Method::GET)?;
+    let mut query = Query::<Vec<(String, String)>>::try_from_uri(uri).ok()?.0;
+    let (_, path) = query.iter_mut().find(|(name, _)| name == "path")?;
+    let given = MemoryPath::parse(path).ok()?;
+    let mounts = caller.mounts_in(&id.parse().ok()?);
+    let mount = owner(&mounts, &given)?;
+    *path = mount.inner(&given)?.to_string();
+    let rest = uri.path().strip_prefix("/memory/")?.split_once('/').map(|(_, rest)| format!("/{rest}"));
+    let query: Vec<_> = query.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
+    Some(format!("{}{}?{}", home(mount.memory.as_str()), rest.unwrap_or_default(), query.join("&")))
+}
+
 /// The page of a memory.
 fn home(memory: &str) -> String {
     format!("/memory/{}", utf8_percent_encode(memory, NON_ALPHANUMERIC))
@@ -400,8 +432,14 @@ fn home(memory: &str) -> String {
 
 /// The page and the name of the memory that an address names.
 fn memory_of(path: &str) -> Option<(String, String)> {
-    let id = percent_decode_str(path.strip_prefix("/memory/")?.split('/').next()?).decode_utf8().ok()?;
+    let id = id_of(path)?;
     Some((home(&id), text::visible(&id)))
+}
+
+/// The id of the memory that an address names.
+fn id_of(path: &str) -> Option<String> {
+    let id = percent_decode_str(path.strip_prefix("/memory/")?.split('/').next()?).decode_utf8().ok()?;
+    Some(id.into_owned())
 }
 
 fn path(given: Option<&str>) -> Result<MemoryPath, ApiError> {

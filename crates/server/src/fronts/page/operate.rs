@@ -13,10 +13,12 @@ use tokio::task::spawn_blocking;
 
 use super::text::{Time, size, visible};
 use super::{App, Draft, Frame, OUTDATED, Page, PageState, Posted, ToAdministrate, VisitedMemory, Visitor, render};
+use crate::access::mounts::Mount;
 use crate::access::tokens::{TokenEntry, TokenFile};
 use crate::access::{Grant, Right};
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
+use crate::options::ConfigurationError;
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -78,6 +80,7 @@ struct Row {
 struct NewToken {
     actor: String,
     memory: String,
+    mount: String,
     is_for_all: bool,
     rights: Vec<Right>,
     days: String,
@@ -175,14 +178,20 @@ async fn rows(app: &PageState, visitor: &Visitor) -> Result<Vec<Row>, ApiError> 
     let time = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).map(Time::of);
     let row = |entry: TokenEntry| Row {
         is_own: entry.id == visitor.token,
+        memories: memories(&entry),
         id: entry.id,
         actor: visible(entry.actor.name()),
-        memories: entry.memories.iter().map(grant).collect::<Vec<_>>().join(", "),
         rights: entry.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(", "),
         end: entry.expires.and_then(time),
         last_use: entry.last_use.and_then(time),
     };
     Ok(in_file(app, |file| file.entries()).await?.into_iter().map(row).collect())
+}
+
+/// The memories that a token reaches, and its mounts.
+fn memories(entry: &TokenEntry) -> String {
+    let mounts = entry.mounts.iter().map(|mount| visible(&mount.to_string()));
+    entry.memories.iter().map(grant).chain(mounts).collect::<Vec<_>>().join(", ")
 }
 
 fn grant(grant: &Grant) -> String {
@@ -228,6 +237,7 @@ pub(super) async fn new_token(State(app): App, Extension(visitor): Extension<Vis
     let wanted = NewToken {
         actor: form.take("actor"),
         memory: form.take("memory"),
+        mount: form.take("mount"),
         is_for_all: !form.take("all").is_empty(),
         rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
         days: form.take("days"),
@@ -258,6 +268,9 @@ async fn entry(
         (false, _) if wanted.memory.is_empty() => return Ok(Err("Choose a memory, or all of them.")),
         (false, _) => return Ok(Err("There is no memory with this name.")),
     };
+    let Ok(mount) = mount(&wanted.mount) else {
+        return Ok(Err("The shared memory is not valid. An example: /memories/team=team:read."));
+    };
     if wanted.rights.is_empty() {
         return Ok(Err("Choose at least one right."));
     }
@@ -272,7 +285,13 @@ async fn entry(
     let (mut entry, token) = generated.map_err(ApiError::internal)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     entry.expires = Some(now + days * DAY);
+    entry.mounts.extend(mount);
     Ok(Ok((entry, token)))
+}
+
+fn mount(given: &str) -> Result<Option<Mount>, ConfigurationError> {
+    let given = given.trim();
+    if given.is_empty() { Ok(None) } else { given.parse().map(Some) }
 }
 
 pub(super) async fn confirm_revocation(
