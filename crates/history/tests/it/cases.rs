@@ -176,7 +176,8 @@ async fn history_cases_fail_on_faulty_stores() {
         (Fault::ListsRecords, &["history.hidden"]),
         (Fault::CountsRecords, &["history.hidden"]),
     ] {
-        let failures = failures(LayerCase::HISTORY, fault).await;
+        let run: Vec<_> = LayerCase::HISTORY.iter().filter(|case| cases.contains(&case.id())).copied().collect();
+        let failures = failures(&run, fault).await;
         println!("{fault:?}: {:?}", failures.keys());
         let missed: Vec<_> = cases.iter().filter(|case| !failures.contains_key(*case)).collect();
         assert!(missed.is_empty(), "{fault:?}: {missed:?} pass; {failures:#?}");

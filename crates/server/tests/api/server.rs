@@ -103,14 +103,20 @@ impl Server {
     /// The header of a new token of an actor for one memory with mounts, once the server has read it from its file.
     #[allow(dead_code, reason = "the tests in a browser do not use it")]
     pub(crate) async fn with_member(&self, actor: &str, memory: &str, rights: &[Right], mounts: &[&str]) -> String {
+        let header = self.add_member(actor, memory, rights, mounts);
+        self.wait_for(&header, |status| status != 401).await;
+        header
+    }
+
+    /// The header of a new token, which the server does not know yet.
+    #[allow(dead_code, reason = "the tests in a browser do not use it")]
+    pub(crate) fn add_member(&self, actor: &str, memory: &str, rights: &[Right], mounts: &[&str]) -> String {
         let actor = Actor::from_trusted_name(actor).unwrap();
         let grants = vec![Grant::Name(memory.parse().unwrap())];
         let (mut entry, token) = TokenEntry::generate(actor, grants, rights.to_vec()).unwrap();
         entry.mounts = mounts.iter().map(|mount| mount.parse().unwrap()).collect();
         self.tokens.add(entry).unwrap();
-        let header = format!("x-api-key: {token}");
-        self.wait_for(&header, |status| status != 401).await;
-        header
+        format!("x-api-key: {token}")
     }
 
     /// The reply to a call of a tool of MCP.

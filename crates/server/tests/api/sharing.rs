@@ -143,15 +143,20 @@ async fn a_mount_gives_the_rights_of_the_token_apart_from_those_of_administratio
     let server = Server::start(&place).await;
     let view = json!({"command": "view", "path": "/memories"});
     let new = |number: usize| json!({"path": format!("/{number}.md"), "content": "new"});
-    for (number, (right, access)) in Right::ALL
+    let kinds = Right::ALL.map(|right| [None, Some(TEAM_READ), Some(TEAM)].map(|access| (right, access)));
+    let tokens: Vec<_> = kinds
         .into_iter()
-        .flat_map(|right| [None, Some(TEAM_READ), Some(TEAM)].map(|mount| (right, mount)))
-        .enumerate()
-    {
-        let mounts: Vec<_> = access.into_iter().collect();
-        let token = server.with_member("key", "alice", &[right], &mounts).await;
-        let reads = [Right::Read, Right::Write];
-        let browser = Browser::sign_in(&server, &server.with_member("key", "alice", &reads, &mounts).await).await;
+        .flatten()
+        .map(|(right, access)| {
+            let mounts: Vec<_> = access.into_iter().collect();
+            let [program, person] = [&[right][..], &[Right::Read, Right::Write]]
+                .map(|rights| server.add_member("key", "alice", rights, &mounts));
+            (right, access, program, person)
+        })
+        .collect();
+    server.with_member("key", "alice", &[Right::Read], &[]).await;
+    for (number, (right, access, token, person)) in tokens.into_iter().enumerate() {
+        let browser = Browser::sign_in(&server, &person).await;
         for memory in ["alice", "team", "secret", "none"] {
             let store = format!("/v1/memory_stores/{memory}");
             let (is_own, can_change) =

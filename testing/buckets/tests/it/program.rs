@@ -26,6 +26,9 @@ pub(crate) const NOBODY: &str = "http://127.0.0.1:1";
 pub(crate) struct Cloud(pub(crate) Box<dyn Server>);
 
 impl Cloud {
+    /// The servers. The full tier has all tests on each of them.
+    const ALL: [fn() -> Self; 3] = [Self::s3, Self::gcs, Self::azure];
+
     pub(crate) fn s3() -> Self {
         Self(Box::new(S3Server::start().unwrap()))
     }
@@ -115,24 +118,14 @@ fn without_clouds(mut command: Command) -> Command {
     command
 }
 
-/// Defines the tests of each cloud.
-macro_rules! on_every_cloud {
-    ($($test:ident),*) => {
-        mod s3 { $(#[test] fn $test() { super::$test(&super::Cloud::s3()); })* }
-        mod gcs { $(#[test] fn $test() { super::$test(&super::Cloud::gcs()); })* }
-        mod azure { $(#[test] fn $test() { super::$test(&super::Cloud::azure()); })* }
-    };
+#[test]
+fn the_six_commands_work_on_what_the_environment_names() {
+    for start in Cloud::ALL {
+        check_commands(&start());
+    }
 }
 
-on_every_cloud!(
-    the_six_commands_work_on_what_the_environment_names,
-    the_suite_passes_and_leaves_the_bucket_as_it_was,
-    other_memories_near_a_prefix_are_reported,
-    people_look_search_edit_and_forget,
-    what_no_file_refers_to_is_collected_and_all_else_stays
-);
-
-fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
+fn check_commands(cloud: &Cloud) {
     const HEADER: &str =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
     let create = ["create", "/memories/d/a", "--text", "one\ntwo"];
@@ -159,7 +152,14 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     cloud.assert_replies(&["view", "/memories"], &format!("{HEADER}\n0B\t/memories"));
 }
 
-fn the_suite_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
+#[test]
+fn the_suite_passes_and_leaves_the_bucket_as_it_was() {
+    for start in &Cloud::ALL[..in_full(1, 3)] {
+        check_suite(&start());
+    }
+}
+
+fn check_suite(cloud: &Cloud) {
     cloud.assert_replies(&["create", "/memories/a", "--text", "mine"], "File created successfully at: /memories/a");
     let before = cloud.keys();
     let filters = ["--filter", in_full("delete.", "scopes."), "--filter", "delete."];
@@ -170,7 +170,14 @@ fn the_suite_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
     assert_eq!(cloud.keys(), before);
 }
 
-fn other_memories_near_a_prefix_are_reported(cloud: &Cloud) {
+#[test]
+fn other_memories_near_a_prefix_are_reported() {
+    for start in &Cloud::ALL[..in_full(1, 3)] {
+        check_others(&start());
+    }
+}
+
+fn check_others(cloud: &Cloud) {
     let tenants = format!("{}/tenants", cloud.0.bucket_url());
     let alice = format!("{tenants}/alice");
     for tenant in ["alice", "b%20b", "carl"] {
@@ -196,7 +203,14 @@ fn other_memories_near_a_prefix_are_reported(cloud: &Cloud) {
     }
 }
 
-fn people_look_search_edit_and_forget(cloud: &Cloud) {
+#[test]
+fn people_look_search_edit_and_forget() {
+    for start in &Cloud::ALL[..in_full(1, 3)] {
+        check_commands_of_people(&start());
+    }
+}
+
+fn check_commands_of_people(cloud: &Cloud) {
     let tenants = format!("{}/people", cloud.0.bucket_url());
     let alice = format!("{tenants}/alice");
     let run = |arguments: &[&str]| {
@@ -233,7 +247,14 @@ fn people_look_search_edit_and_forget(cloud: &Cloud) {
     assert_eq!((status, output.matches("no problems found").count()), (Some(0), 2), "{output}");
 }
 
-fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
+#[test]
+fn what_no_file_refers_to_is_collected_and_all_else_stays() {
+    for start in &Cloud::ALL[..in_full(1, 3)] {
+        check_collection(&start());
+    }
+}
+
+fn check_collection(cloud: &Cloud) {
     // Too large for a commit.
     let text = "x".repeat(100_000);
     for path in ["/memories/a", "/memories/b"] {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use memory_tool_test_fixtures::archives::{archives, expect_report, folder, report};
+use memory_tool_test_fixtures::in_full;
 use memory_tool_test_postgres::{Database, server};
 
 /// Restores the dump, and makes the statements of another program.
@@ -22,7 +23,8 @@ fn restored(statements: &Path) -> Database {
 fn damaged_databases_are_reported_and_repaired() {
     let archives = archives(|name| name.ends_with(".sql"));
     assert!(archives.len() > 8, "{archives:?}");
-    for archive in archives {
+    // The full tier has all of them.
+    for archive in archives.into_iter().step_by(in_full(4, 1)) {
         let database = restored(&archive);
         let (url, directory) = (database.url(server()), tempfile::tempdir().unwrap());
         let found = report(directory.path(), &["--store", &url]).replace(&url, "URL");
