@@ -193,6 +193,7 @@ mod tests {
             let (id, without) = (entry.id.clone(), entry.clone());
             entry.create = true;
             entry.mounts.push("/memories/team=team:write".parse().unwrap());
+            entry.mounts.push("/memories/more=more:read".parse().unwrap());
             TokenFile::new(&path).add(entry).unwrap();
             let options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), &path);
             let (memories, tokens) = (Arc::new(Memories::new(&options)), Tokens::load(&options).unwrap());
@@ -204,6 +205,9 @@ mod tests {
             whole.write("/memories/own", "1").await.unwrap();
             whole.write("/memories/team/a", "1").await.unwrap();
             assert_eq!(whole.list("/memories").await.unwrap().len(), 2);
+            // Who only reads creates no memory.
+            let names: Vec<_> = memories.names().await.unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(names, ["alice", "team"]);
 
             let mut changes = caller.changes().unwrap();
             changes.mark_unchanged();

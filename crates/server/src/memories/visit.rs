@@ -112,7 +112,7 @@ impl Door {
     ) -> Result<Self, ApiError> {
         let creates = match audience {
             Audience::Person => false,
-            Audience::Agent => caller.creates(),
+            Audience::Agent => caller.creates() && caller.can_change(name),
             Audience::Creator => true,
         };
         let open = if creates { memories.create(name).await? } else { memories.open(name).await? };

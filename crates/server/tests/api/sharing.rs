@@ -124,6 +124,13 @@ async fn a_person_sees_one_tree_and_moves_a_file_into_a_shared_memory() {
             let shown = (entry.actor.as_deref(), entry.command.as_deref(), entry.reason.as_deref());
             assert_eq!(shown, (Some("alice"), Some("rename"), Some("for all")));
         }
+        // The form of a page that was opened before the memory was shared.
+        let base = sha256("Canary of team.");
+        let fields =
+            [("path", "/memories/team/own.md"), ("base", &base), ("before", "Canary of team."), ("text", "Edited.")];
+        assert_eq!(alice.submit("/memory/alice/edit", &fields).await.status, 303);
+        assert_eq!(team.read_to_string("/memories/own.md").await.unwrap(), "Edited.");
+        assert!(own.list("/memories").await.unwrap().is_empty());
         // A member who only reads sees no form and cannot send one.
         assert!(!bob.show("/memory/team?path=/memories/own.md").await.contains("/edit?"));
         let fields = [("path", "/memories/own.md"), ("name", "x.md"), ("directory", "team")];

@@ -148,7 +148,7 @@ fn refused(template: &impl Template) -> Page {
 
 /// The text of a file, if a form can edit it.
 async fn read(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<String>, ApiError> {
-    match visited.visit.memory.read(path).await? {
+    match visited.whole()?.read(path).await? {
         Node::Absent => Ok(None),
         Node::Directory(_) => Err(ApiError::conflict(format!("{path} is a directory"))),
         Node::File(file) if file.content.len() > MAX_TEXT => {
@@ -265,7 +265,7 @@ pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
             let before = current.unwrap_or_default();
             return refused(&Edit { before, base: found, conflict: Some(conflict), ..edit });
         }
-        match visited.visit.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
+        match visited.whole()?.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
             Ok(()) => return Ok(visited.to(path.as_str(), "saved")),
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
             Err(error) => return keep(problem(error)?, before),
@@ -280,7 +280,7 @@ fn rename_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
 
 pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
     let path = path(query.path.as_deref())?;
-    if !visited.visit.memory.exists(&path).await? {
+    if !visited.whole()?.exists(&path).await? {
         return Err(absent(&path));
     }
     render(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
@@ -302,10 +302,11 @@ pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page
 
 pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
     let path = path(query.path.as_deref())?;
-    let files = match visited.visit.memory.read(&path).await? {
+    let whole = visited.whole()?;
+    let files = match whole.read(&path).await? {
         Node::Absent => return Err(absent(&path)),
         Node::File(_) => 1,
-        Node::Directory(_) => visited.visit.memory.list(&path).await?.len(),
+        Node::Directory(_) => whole.list(&path).await?.len(),
     };
     let has_history = visited.visit.memory.history().is_some();
     let frame = Frame::of(&visited, format!("Delete {}", name_of(path.as_str()))).at(&path);
@@ -318,7 +319,7 @@ pub(super) async fn delete(ToChange(visited): ToChange, Posted(mut form): Posted
     if path.is_root() {
         return Err(ApiError::invalid("the page of limits deletes a whole memory"));
     }
-    visited.visit.memory.remove(&path).await?;
+    visited.whole()?.remove(&path).await?;
     // The page of the change has a button to take it back.
     Ok(match past::last_change(&visited, &path).await? {
         Some(change) => visited.to_change(change.number, "deleted"),
