@@ -273,7 +273,16 @@ async fn preconditions_in_order(store: &dyn Store) -> Result<(), CaseError> {
         let batch = batch.require(path(first)?, Precondition::Absent).require(path(second)?, Precondition::Absent);
         expect_taken(store, batch, first).await?;
     }
-    Ok(())
+    // A store can know the version of the file that it replaces without a look at other files.
+    let (a, b) = (path("/memories/a")?, path("/memories/b")?);
+    let outdated = unchanged(store, "/memories/a").await?;
+    store.apply(write("/memories/a", "changed")?).await?;
+    let new = || write("/memories/a", "new");
+    let last = new()?.require(b.clone(), Precondition::Absent).require(a.clone(), outdated.clone());
+    expect_taken(store, last, "/memories/b").await?;
+    let first = new()?.require(a, outdated).require(b, Precondition::Absent);
+    expect_mismatch(store, first, "/memories/a").await?;
+    expect_content(store, "/memories/a", b"changed").await
 }
 
 async fn preconditions_come_first(store: &dyn Store) -> Result<(), CaseError> {

@@ -205,7 +205,7 @@ mod tests {
             whole.write("/memories/own", "1").await.unwrap();
             whole.write("/memories/team/a", "1").await.unwrap();
             assert_eq!(whole.list("/memories").await.unwrap().len(), 2);
-            // Who only reads creates no memory.
+            // A mount for reading creates no memory.
             let names: Vec<_> = memories.names().await.unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(names, ["alice", "team"]);
 

@@ -25,7 +25,7 @@ faults! {
     KeepsRecordsAsFiles, KeepsRemovedRecords, LetsFilesContainFiles, ListsByPattern, ListsByPrefix, ListsHalfThenHalf,
     ListsOneLevelOfRecords, ListsOnePage, ListsRecords, ListsRecordsByPrefix, LastPreconditionFirst,
     LosesTheEndOfFullBlocks, LosesUpdates, MeasuresNoDepth, MovesHalfADirectory, NamesRecordsByTheirEnd,
-    NamesRecordsWithDashes, QuotasComeFirst, ReadsUnderNoPrecondition, RefusesAllThatIsOver, RefusesAnEmptyBatch,
+    NamesRecordsWithDashes, OutdatedFilesComeFirst, QuotasComeFirst, ReadsUnderNoPrecondition, RefusesAllThatIsOver, RefusesAnEmptyBatch,
     RefusesLargeFiles, RefusesPathsMovedAway, RefusesRenamesIntoDirectories, RefusesRenamesCloseBy, RemovesByPattern,
     RemovesByPrefix, RemovesMissingRecords, RemovesOneLevel, RemovesWhatIsVisible, RenameOverwrites, RenamesByPrefix,
     RenamesOneLevel, RenamesWhatIsVisible, RenamesNothing, ReplacesBadBytes, ReplacesEveryPrefix, RestartsVersions,
@@ -228,6 +228,10 @@ impl MapStore {
         }
         if self.has(Fault::AsksForRecordsLast) {
             preconditions.sort_by_key(|(path, _)| path.is_record());
+        }
+        if self.has(Fault::OutdatedFilesComeFirst) {
+            preconditions
+                .sort_by_key(|(path, required)| !(changed(path) && matches!(required, Precondition::Version(_))));
         }
         for (path, precondition) in preconditions {
             let is_ignored = match precondition {
