@@ -17,6 +17,7 @@ pub(crate) mod healthcheck;
 pub(crate) mod import;
 pub(crate) mod insert;
 pub(crate) mod keygen;
+pub(crate) mod lint;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod man;
@@ -103,6 +104,7 @@ commands! {
     #[cfg(feature = "server")]
     healthcheck::HealthcheckArguments for people;
     verify::VerifyArguments for operators;
+    lint::LintArguments for people;
     gc::GcArguments for operators;
     expire::ExpireArguments for operators;
     keygen::KeygenArguments for people;

@@ -12,6 +12,8 @@ mod dry_run;
 mod home;
 #[cfg(feature = "layers")]
 mod layers;
+#[cfg(feature = "layers")]
+pub mod lint;
 mod memories;
 mod memory;
 mod named_store;

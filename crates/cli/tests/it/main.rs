@@ -21,6 +21,8 @@ mod help;
 mod history;
 #[cfg(unix)]
 mod interruption;
+#[cfg(unix)]
+mod lint;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
 #[cfg(unix)]

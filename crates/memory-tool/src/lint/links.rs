@@ -1,0 +1,47 @@
+//! Links to other files: `broken-link`.
+
+use memory_tool_core::StorePath;
+use memory_tool_proposals::{is_markdown, linked_path};
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
+
+use crate::lint::hidden::has_secret;
+use crate::lint::names::Names;
+use crate::lint::{Findings, Lines, LintRule};
+
+/// The characters of a link that a message has.
+const MAX_SHOWN_CHARACTERS: usize = 200;
+
+/// Checks the links of a Markdown file, and notes which files they name. `number` is the number of the file.
+pub(super) fn check(number: usize, path: &StorePath, text: &str, names: &mut Names<'_>, findings: &mut Findings<'_>) {
+    let is_on = findings.is_on(LintRule::BrokenLink) || findings.is_on(LintRule::Orphan);
+    if !is_on || !is_markdown(path) {
+        return;
+    }
+    let mut lines = Lines::new(text);
+    let options = Options::ENABLE_TABLES | Options::ENABLE_WIKILINKS;
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        let Event::Start(Tag::Link { dest_url: link, link_type, .. } | Tag::Image { dest_url: link, link_type, .. }) =
+            event
+        else {
+            continue;
+        };
+        let exists = match link_type {
+            LinkType::Autolink | LinkType::Email => continue,
+            LinkType::WikiLink { .. } => names.wiki_link(number, &link),
+            _ => linked_path(path, &link, false).is_none_or(|linked| names.link(number, &linked)),
+        };
+        if !exists {
+            let message = format!("the link leads to no file: {}", shown(&link));
+            findings.add(LintRule::BrokenLink, path, Some(lines.at(range.start)), message);
+        }
+    }
+}
+
+/// A link in a message, which must not have a secret.
+fn shown(link: &str) -> String {
+    if has_secret(link) {
+        return "[sensitive data]".to_owned();
+    }
+    let shown: String = link.chars().take(MAX_SHOWN_CHARACTERS).collect();
+    if shown.len() < link.len() { shown + "…" } else { shown }
+}
