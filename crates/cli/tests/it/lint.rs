@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use memory_tool::lint::LintRule;
 use memory_tool_test_fixtures::session::{Outcome, Place, outcome, program};
 use serde_json::{Value, json};
 
@@ -73,4 +74,13 @@ fn a_wrong_rule_and_a_missing_path_are_errors() {
     let (status, output, errors) = lint(&place, &["b.md"]);
     assert_eq!((status, output.as_str()), (Some(2), ""));
     assert!(errors.contains("/memories/b.md"), "{errors}");
+}
+
+#[test]
+fn the_help_has_each_rule() {
+    let (_, help, _) = outcome(program().args(["lint", "--help"]));
+    let rules = help.split_once("\nRules:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let names: Vec<_> = rules.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).collect();
+    let names = names.into_iter().map(|(name, _)| name).filter(|name| !name.is_empty());
+    assert!(names.eq(LintRule::ALL.iter().map(|rule| rule.name())), "{rules}");
 }

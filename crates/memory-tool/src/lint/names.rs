@@ -66,7 +66,8 @@ impl<'a> Names<'a> {
         let name = link.split('#').next().unwrap_or_default().trim();
         let found = [self.keys.get_mut(name), self.stems.get_mut(name)];
         let exists = found.into_iter().flatten().map(|named| note(named, by)).count() > 0;
-        exists || name.is_empty() || name.contains("://")
+        let is_test = link.starts_with(' '); // of a shell: `[[ -f a ]]`
+        exists || is_test || name.is_empty() || name.contains("://")
     }
 
     /// Notes the names in the text of a file.

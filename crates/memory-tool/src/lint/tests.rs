@@ -140,7 +140,7 @@ fn a_link_to_no_file_is_broken() {
     for good in [
         "[b](b.md) [b](./b.md#x) [b](b.md?raw) [c](../c%20d.md) [c](</memories/c d.md>)",
         "[d](../d) [d](.) [m](/memories)",
-        "[[b]] [[c d|C]] [[d/b#x]] [[b.md]] [[e.f]] ![[i.png]] [[#here]] ![i](../i.png) [h](../g/.h)",
+        "[[b]] [[c d|C]] [[d/b#x]] [[b.md]] [[e.f]] ![[i.png]] [[#here]] [[ -f a ]] ![i](../i.png) [h](../g/.h)",
         "[x](https://example.org/x.md) <mailto:a@example.org> [x](mailto:x) [x](#x) [x](//x.org/y) [x](/etc/y) []()",
         "`[x](x.md)`\n```\n[[x]]\n```\n\n    [x](x.md)\n\n<!-- [x](x.md) -->\n\n\\[x](x.md)",
     ] {
