@@ -24,6 +24,9 @@ use crate::memory::Memory;
 /// The default limit of findings of each rule.
 pub const DEFAULT_MAX_LINT_FINDINGS: usize = 1_000;
 
+/// The findings of a rule in one file, so that a file with many does not hide those of others.
+const MAX_OF_FILE: usize = 20;
+
 /// The most bytes of several files that are read at a time.
 const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 /// The most files that are read at a time.
@@ -76,7 +79,8 @@ impl LintOptions {
         self
     }
 
-    /// Sets the limit of findings of each rule. Default: [`DEFAULT_MAX_LINT_FINDINGS`].
+    /// Sets the limit of findings of each rule, of which at most 20 are in one file. Default:
+    /// [`DEFAULT_MAX_LINT_FINDINGS`].
     pub fn max_findings(mut self, findings: usize) -> Self {
         self.max_findings = findings;
         self
@@ -223,7 +227,15 @@ async fn read(store: &impl Store, path: &StorePath) -> Result<Option<String>, St
 struct Findings<'a> {
     options: &'a LintOptions,
     report: LintReport,
-    numbers: BTreeMap<LintRule, usize>,
+    numbers: BTreeMap<LintRule, Numbers>,
+}
+
+/// The findings of a rule, and those of the file that was last.
+#[derive(Default)]
+struct Numbers {
+    all: usize,
+    of_file: usize,
+    file: Option<StorePath>,
 }
 
 impl Findings<'_> {
@@ -235,12 +247,15 @@ impl Findings<'_> {
         if !self.is_on(rule) || !self.options.reports(path) {
             return;
         }
-        let number = self.numbers.entry(rule).or_default();
-        if *number == self.options.max_findings {
+        let numbers = self.numbers.entry(rule).or_default();
+        if numbers.file.as_ref() != Some(path) {
+            (numbers.file, numbers.of_file) = (Some(path.clone()), 0);
+        }
+        if numbers.all >= self.options.max_findings || numbers.of_file >= MAX_OF_FILE {
             self.report.more += 1;
             return;
         }
-        *number += 1;
+        (numbers.all, numbers.of_file) = (numbers.all + 1, numbers.of_file + 1);
         self.report.findings.push(LintFinding { rule, path: path.clone(), line, message: message.into() });
     }
 }

@@ -242,6 +242,17 @@ fn invisible_characters_are_reported_outside_of_emoji_and_scripts() {
     }
 }
 
+/// A file of an attacker has many of them.
+#[test]
+fn a_file_with_many_findings_hides_none_of_others() {
+    let hidden = "x\u{200b}\n";
+    let (many, one) = (hidden.repeat(2_000), hidden.to_owned());
+    let LintReport { findings, more, .. } =
+        report(&[("a.md", many.as_str()), ("b.md", &one)], &LintOptions::new().only(LintRule::Invisible));
+    let of = |name: &str| findings.iter().filter(|found| found.path.as_str().ends_with(name)).count();
+    assert_eq!((of("a.md"), of("b.md"), more), (20, 1, 1_980));
+}
+
 #[test]
 fn findings_are_sorted_limited_and_within_a_place() {
     let text = "[x](x.md)\n\n[y](y.md)\u{200b}\n\n[z](z.md)\n";
