@@ -79,7 +79,7 @@ impl LintOptions {
         self
     }
 
-    /// Sets the limit of findings of each rule, of which at most 20 are in one file. Default:
+    /// Sets the limit of findings of each rule. One file has at most 20 of them. Default:
     /// [`DEFAULT_MAX_LINT_FINDINGS`].
     pub fn max_findings(mut self, findings: usize) -> Self {
         self.max_findings = findings;
@@ -230,7 +230,7 @@ struct Findings<'a> {
     numbers: BTreeMap<LintRule, Numbers>,
 }
 
-/// The findings of a rule, and those of the file that was last.
+/// The findings of a rule, in all files and in the last one.
 #[derive(Default)]
 struct Numbers {
     all: usize,
