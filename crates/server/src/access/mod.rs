@@ -157,7 +157,7 @@ impl Caller {
 
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
     pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
-        self.owns(memory) || self.mounts.iter().any(|mount| mount.memory == *memory)
+        self.owns(memory) || self.mounts_now().iter().any(|mount| mount.memory == *memory)
     }
 
     /// Whether the caller reaches this memory without a mount.
@@ -183,7 +183,8 @@ impl Caller {
 
     /// Whether the caller may change this memory. Otherwise, it can look into it.
     pub(crate) fn can_change(&self, memory: &MemoryName) -> bool {
-        self.owns(memory) || self.mounts.iter().any(|mount| mount.memory == *memory && mount.can_change)
+        let is_changeable = |mount: &Mount| mount.memory == *memory && mount.can_change;
+        self.owns(memory) || self.mounts_now().iter().any(is_changeable)
     }
 
     /// Whether the caller has a right in a memory.

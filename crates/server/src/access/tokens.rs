@@ -233,9 +233,9 @@ impl Index {
 
 /// The groups in a configuration file.
 fn groups_in(file: &Path) -> io::Result<Groups> {
-    let wrong = |error| io::Error::other(format!("{}: {error}", file.display()));
-    let options = ServerOptions::from_toml(&fs::read_to_string(file)?).map_err(wrong)?;
-    Ok(options.groups)
+    let wrong = |error: &dyn fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    Ok(ServerOptions::from_toml(&text).map_err(|error| wrong(&error))?.groups)
 }
 
 /// A token whose rights may change during a request.
@@ -278,10 +278,17 @@ impl Tokens {
     /// Reads the tokens, and the groups from the configuration file if there is one.
     pub(crate) fn load(options: &ServerOptions) -> io::Result<Self> {
         let (file, groups) = (TokenFile::new(&options.tokens), options.groups.clone());
-        let (tokens, configuration) = (file.clone(), options.configuration.clone());
+        let (tokens, configuration, known) = (file.clone(), options.configuration.clone(), Mutex::new(groups));
         let read = move |_: &[PathBuf]| {
-            let groups = configuration.as_deref().map_or_else(|| Ok(groups.clone()), groups_in)?;
-            Ok(Index::new(tokens.entries()?, &groups))
+            let entries = tokens.entries()?;
+            let mut known = lock(&known);
+            match configuration.as_deref().map(groups_in) {
+                Some(Ok(groups)) => *known = groups,
+                // A mistake there must not keep a revoked token.
+                Some(Err(error)) => tracing::error!(%error, "cannot read the groups: they stay as they were"),
+                None => {}
+            }
+            Ok(Index::new(entries, &known))
         };
         let files = [&options.tokens].into_iter().chain(&options.configuration).cloned().collect();
         Ok(Self { index: Arc::new(Followed::load(files, read)?), file, uses: Mutex::default() })

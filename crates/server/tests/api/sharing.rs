@@ -266,6 +266,8 @@ async fn a_membership_begins_and_ends_within_a_second() {
         fs::write(&file, "[groups.team]\nread = [").unwrap();
         tokio::time::sleep(Duration::from_millis(1_200)).await;
         assert!(sees(&bob, "bob").await && !sees(&alice, "alice").await);
+        // It keeps no revoked token.
+        server.revoke(&bob).await;
     }
 }
 

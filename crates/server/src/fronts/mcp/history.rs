@@ -68,7 +68,13 @@ pub(super) async fn call(
             )
         }
     };
-    Ok(if found.is_empty() { "There are no changes.".to_owned() } else { shortened(&found, skip, lines) })
+    if found.is_empty() {
+        return Ok("There are no changes.".to_owned());
+    }
+    let of_shared = mount.filter(|_| entry.is_none()).map(|mount| {
+        format!("\n[These are changes of a shared memory. With `entry`, also give the path {}.]", mount.point)
+    });
+    Ok(shortened(&found, skip, lines) + &of_shared.unwrap_or_default())
 }
 
 impl From<HistoryError> for ReadFailure {
