@@ -285,7 +285,7 @@ impl Tokens {
             match configuration.as_deref().map(groups_in) {
                 Some(Ok(groups)) => *known = groups,
                 // A mistake there must not keep a revoked token.
-                Some(Err(error)) => tracing::error!(%error, "cannot read the groups: they stay as they were"),
+                Some(Err(error)) => tracing::error!(%error, "cannot read the groups: no change of them has an effect"),
                 None => {}
             }
             Ok(Index::new(entries, &known))
