@@ -67,7 +67,8 @@ impl Tree {
     pub(crate) async fn door(&self, mount: &Mount) -> Result<Door, ApiError> {
         let missing = || ApiError::no_such_memory(mount.memory.as_str());
         let Some(Mounts { memories, caller, root, audience, .. }) = self.0.as_deref() else { return Err(missing()) };
-        if !caller.mounts_in(root).contains(mount) {
+        let is_same = |now: &Mount| (&now.point, &now.memory) == (&mount.point, &mount.memory);
+        if !caller.mounts_in(root).iter().any(is_same) {
             return Err(missing());
         }
         let right = if *audience == Audience::Agent { caller.tool_right() } else { Right::Read };
@@ -108,11 +109,11 @@ impl Tree {
         Ok(memory.layered(|_| Arc::new(store)))
     }
 
+    /// Whether the caller may change the memory of a mount now.
     fn can_change(&self, mount: &Mount) -> bool {
-        mount.can_change
-            && self.0.as_ref().is_some_and(|mounts| {
-                mounts.audience == Audience::Agent || mounts.caller.has_in(&mount.memory, Right::Write)
-            })
+        let Some(Mounts { caller, audience, .. }) = self.0.as_deref() else { return false };
+        let is_allowed = *audience == Audience::Agent || caller.has_in(&mount.memory, Right::Write);
+        mount.can_change && caller.can_change(&mount.memory) && is_allowed
     }
 }
 
@@ -160,6 +161,10 @@ impl Store for SharedStore {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         match self.store().await? {
+            // The visit began before the caller lost this right.
+            Some(_) if !self.tree.can_change(&self.mount) => {
+                Err(StoreError::read_only(&StorePath::memories(), &StorePath::memories()))
+            }
             Some(store) => store.apply(batch).await,
             None => {
                 let reason = "This directory is of a memory that does not exist, or that is no longer shared with you.";
@@ -225,5 +230,39 @@ mod tests {
             whole.write("/memories/own", "2").await.unwrap();
             following.abort();
         }
+    }
+
+    /// The turn can read on, because only the right to change ended.
+    #[tokio::test]
+    async fn a_memory_that_became_read_only_in_a_turn_is_not_empty() {
+        let (place, directory) = (Place::in_memory(), tempfile::tempdir().unwrap());
+        let [path, file] = ["tokens", "server.toml"].map(|name| directory.path().join(name));
+        let write = |access: &str| {
+            let text = format!("store = 'in-process:'\ntokens = 'x'\n[groups.team]\n{access} = ['alice']\n");
+            std::fs::write(&file, text).unwrap();
+        };
+        write("write");
+        let grants = vec![Grant::Name("alice".parse().unwrap())];
+        let actor = Actor::from_trusted_name("alice").unwrap();
+        let (mut entry, secret) = TokenEntry::generate(actor, grants, Right::ALL.to_vec()).unwrap();
+        entry.create = true;
+        TokenFile::new(&path).add(entry).unwrap();
+        let mut options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), &path);
+        options.configuration = Some(file.clone());
+        let (memories, tokens) = (Arc::new(Memories::new(&options)), Tokens::load(&options).unwrap());
+        let following = tokio::spawn(Arc::clone(&tokens.index).follow());
+        let (caller, _) = tokens.caller(&secret).unwrap();
+        let visit = Door::for_tool(&memories, &caller, "alice").await.unwrap().enter(Purpose::CHANGE).await.unwrap();
+        let whole = visit.whole().unwrap();
+        whole.write("/memories/team/a", "1").await.unwrap();
+        let mut changes = caller.changes().unwrap();
+        write("read");
+        while caller.mounts_now().iter().any(|mount| mount.can_change) {
+            tokio::time::timeout(Duration::from_secs(60), changes.changed()).await.unwrap().unwrap();
+        }
+        let refused = whole.write("/memories/team/a", "2").await.unwrap_err().to_string();
+        assert!(refused.contains("read-only"), "{refused}");
+        assert_eq!(whole.read_to_string("/memories/team/a").await.unwrap(), "1");
+        following.abort();
     }
 }

@@ -1,15 +1,20 @@
 //! [`TreeWatch`]: the changes of a memory and of the shared memories in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{self, FutureExt as _};
 use memory_tool::{Memory, MemoryChange, MemoryPath, Operation, Watch};
 use tokio::sync::watch::Receiver;
+use tokio::time::sleep;
 
 use super::tree::Tree;
 use super::visit::Door;
 use crate::access::mounts::Mount;
 use crate::access::tokens::Index;
+
+/// The time after which a missing shared memory is looked for again.
+const RETRY: Duration = Duration::from_secs(2);
 
 /// The changes of a memory by anyone.
 #[derive(Debug)]
@@ -44,6 +49,17 @@ impl TreeWatch {
         Self { watches, tree: door.tree().clone(), tokens }
     }
 
+    /// Watches shared memories that were created since. Returns whether there are some.
+    async fn add_created(&mut self) -> bool {
+        let watches = watched(&self.tree).await;
+        let is_more = watches.len() >= self.watches.len();
+        if is_more {
+            self.watches.truncate(1);
+            self.watches.extend(watches);
+        }
+        is_more
+    }
+
     /// Waits for the next changes, as [`Watch::next`] does. If the tree has other shared memories, it reports
     /// `/memories`. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<Vec<MemoryChange>> {
@@ -53,22 +69,31 @@ impl TreeWatch {
                 self.watches.truncate(1);
                 self.watches.extend(watches);
                 self.tree = now;
-                return Some(vec![MemoryChange::new(Operation::Write, MemoryPath::root())]);
+                return Some(everything());
             }
             let changing = async |tokens: &mut Option<Receiver<Arc<Index>>>| match tokens {
                 Some(tokens) => tokens.changed().await.is_ok(),
                 None => future::pending().await,
             };
+            let is_complete = self.watches.len() > self.tree.mounts().len();
             let next = self.watches.iter_mut().map(|watched| watched.next().boxed());
             let changes = tokio::select! {
                 (changes, ..) = future::select_all(next) => changes?,
                 true = changing(&mut self.tokens) => Vec::new(),
+                () = sleep(RETRY), if !is_complete => Vec::new(),
             };
+            if changes.is_empty() && !is_complete && self.add_created().await {
+                return Some(everything());
+            }
             if !changes.is_empty() && self.tree.changed().is_none() {
                 return Some(changes);
             }
         }
     }
+}
+
+fn everything() -> Vec<MemoryChange> {
+    vec![MemoryChange::new(Operation::Write, MemoryPath::root())]
 }
 
 /// The changes of the shared memories.

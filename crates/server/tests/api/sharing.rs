@@ -124,6 +124,10 @@ async fn a_person_sees_one_tree_and_moves_a_file_into_a_shared_memory() {
             let shown = (entry.actor.as_deref(), entry.command.as_deref(), entry.reason.as_deref());
             assert_eq!(shown, (Some("alice"), Some("rename"), Some("for all")));
         }
+        // An erasure is of one memory, and names the others.
+        let erase = alice.submit("/memory/alice/erase", &[("text", "Canary")]).await;
+        assert!(erase.text.contains("Shared memories keep the text"), "{}", erase.text);
+        assert!(erase.text.contains("/memory/team/search?q=Canary"), "{}", erase.text);
         // The form of a page that was opened before the memory was shared.
         let base = sha256("Canary of team.");
         let fields =

@@ -109,8 +109,7 @@ fn changes_of_a_shared_memory_are_notified_as_long_as_the_client_sees_it() {
     let server =
         start_with(&place, place.path("").to_str().unwrap(), |options| options.configuration = Some(file.clone()));
     let (alice, team) = (server.client(&alice), server.client(&team));
-    let (of_alice, of_team) = (alice.session(), team.session());
-    team.ask(&of_team, &call(1, create("/memories/first", "")));
+    let of_alice = alice.session();
     for name in ["team/a", "team/b", "team/c", "own"] {
         let subscribe = request(1, "resources/subscribe", json!({"uri": format!("memory:///{name}")}));
         assert_eq!(alice.ask(&of_alice, &subscribe)["result"], json!({}));
@@ -118,6 +117,10 @@ fn changes_of_a_shared_memory_are_notified_as_long_as_the_client_sees_it() {
     let mut stream = alice.stream(&of_alice);
     // The tree is another one, so all may have changed.
     write("'agent'");
+    read_until(&mut stream, "memory:///team/c");
+    // The memory is created later.
+    let of_team = team.session();
+    team.ask(&of_team, &call(1, create("/memories/first", "")));
     read_until(&mut stream, "memory:///team/c");
     team.ask(&of_team, &call(2, create("/memories/a", "")));
     read_until(&mut stream, "memory:///team/a");

@@ -6,7 +6,7 @@ use memory_tool::proposals::ProposalName;
 use memory_tool::store::StorePath;
 
 use super::text::{sentence, visible};
-use super::{Frame, Page, Posted, ToChange, past, proposals, render, short};
+use super::{Frame, Page, Posted, ToChange, VisitedMemory, home, past, proposals, render, short};
 
 #[derive(Default, Template)]
 #[template(path = "erase.html")]
@@ -19,6 +19,8 @@ struct Erase {
     /// The places of the text, once they are known.
     found: Option<Found>,
     remains: &'static str,
+    /// The pages and names of the shared memories in this one, which an erasure leaves out.
+    shared: Vec<(String, String)>,
 }
 
 struct Found {
@@ -62,9 +64,14 @@ fn count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+fn shared(visited: &VisitedMemory) -> Vec<(String, String)> {
+    let memories = visited.door.tree().mounts().iter().map(|mount| mount.memory.as_str());
+    memories.map(|memory| (home(memory), visible(memory))).collect()
+}
+
 /// Asks for the text.
 pub(super) async fn form(ToChange(visited): ToChange) -> Page {
-    render(&Erase { frame: Frame::of(&visited, "Erase a text"), ..Erase::default() })
+    render(&Erase { frame: Frame::of(&visited, "Erase a text"), shared: shared(&visited), ..Erase::default() })
 }
 
 /// Shows where the text is, and erases it if that is confirmed.
@@ -84,5 +91,5 @@ pub(super) async fn erase(ToChange(visited): ToChange, Posted(mut form): Posted)
     };
     let (frame, shown) = (Frame::of(&visited, "Erase a text"), visible(&text));
     let remains = visited.visit.memory.backend().remains_of_removed();
-    render(&Erase { frame, text, shown, problem, found, remains })
+    render(&Erase { frame, text, shown, problem, found, remains, shared: shared(&visited) })
 }
