@@ -12,25 +12,21 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
-use futures::stream::{self, Stream, StreamExt as _};
-use memory_tool_core::{ErrorKind, FileEntry, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
+use futures::stream::StreamExt as _;
+use memory_tool_core::{FileEntry, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
 use serde::Serialize;
 
 use crate::lint::names::Names;
 use crate::lint::repeated::Paragraphs;
 pub use crate::lint::rule::{LintRule, UnknownLintRule};
 use crate::memory::Memory;
+use crate::transfer::source::{ReadOutcome, Source, reading_failed};
 
 /// The default limit of findings of each rule.
 pub const DEFAULT_MAX_LINT_FINDINGS: usize = 1_000;
 
 /// The findings of a rule in one file, so that a file with many does not hide those of others.
 const MAX_OF_FILE: usize = 20;
-
-/// The most bytes of several files that are read at a time.
-const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
-/// The most files that are read at a time.
-const MAX_CONCURRENT_FILES: usize = 1_024;
 
 /// The rules of [`Memory::lint`] and its limits. By default, all rules are on.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -156,9 +152,11 @@ impl Memory {
         let files = &listing.files;
         let (mut names, mut paragraphs) = (Names::new(files), Paragraphs::default());
         names::check_case(files, &mut findings);
-        let mut texts = pin!(read_all(&store, files));
+        let options = ReadOptions::new().for_command(ReadOptions::SEARCH).allow_stale();
+        let source = Source { store, options };
+        let mut reads = pin!(source.read_all(files));
         for (number, FileEntry { path, .. }) in files.iter().enumerate() {
-            let Some(text) = texts.next().await.transpose()?.flatten() else {
+            let Some(text) = text_of(reads.next().await.transpose().map_err(reading_failed)?) else {
                 findings.report.skipped += 1;
                 continue;
             };
@@ -189,38 +187,10 @@ async fn check_places(options: &LintOptions, store: &impl Store) -> Result<(), S
     Ok(())
 }
 
-/// Reads files, in their order. Each group is read at a time. `None` is a file that is not text, or cannot be read.
-fn read_all<'a>(
-    store: &'a impl Store,
-    files: &'a [FileEntry],
-) -> impl Stream<Item = Result<Option<String>, StoreError>> + 'a {
-    let mut group = (1, files.first().map_or(0, |file| file.size));
-    let groups = files.chunk_by(move |_, next| {
-        let (number, bytes) = group;
-        let fits = number < MAX_CONCURRENT_FILES && bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
-        group = if fits { (number + 1, bytes + next.size) } else { (1, next.size) };
-        fits
-    });
-    let read = |file: &'a FileEntry| read(store, &file.path);
-    stream::iter(groups).flat_map(move |group| stream::iter(group).map(read).buffered(MAX_CONCURRENT_FILES))
-}
-
-async fn read(store: &impl Store, path: &StorePath) -> Result<Option<String>, StoreError> {
-    let options = ReadOptions::new().for_command(ReadOptions::SEARCH).allow_stale();
-    let error = match store.read_opts(path, options).await {
-        Ok(Node::File(file)) => return Ok(String::from_utf8(file.content).ok().filter(|text| !text.contains('\0'))),
-        Ok(Node::Absent | Node::Directory(_)) => return Ok(None),
-        Err(error) => error,
-    };
-    let is_about_one_file = match &error {
-        StoreError::Failure { kind, .. } => matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedName),
-        _ => true,
-    };
-    // With a damaged sector, other files can still be read. If even a listing fails, stop.
-    if !is_about_one_file && store.read_opts(&StorePath::memories(), ReadOptions::new()).await.is_err() {
-        return Err(error);
-    }
-    Ok(None)
+/// The text of a file, if it is text and can be read.
+fn text_of(read: Option<ReadOutcome>) -> Option<String> {
+    let Some(ReadOutcome::File(file)) = read else { return None };
+    String::from_utf8(file.content).ok().filter(|text| !text.contains('\0'))
 }
 
 /// Collects the findings, up to the limit of each rule.

@@ -13,7 +13,7 @@ mod import;
 pub(crate) mod location;
 mod progress;
 mod report;
-mod source;
+pub(crate) mod source;
 pub(crate) mod sync;
 
 use std::sync::Arc;

@@ -15,14 +15,14 @@ const MAX_CONCURRENT_FILES: usize = 16;
 const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The source of a copy or export.
-pub(super) struct Source {
-    pub(super) store: Arc<dyn Store>,
+pub(crate) struct Source {
+    pub(crate) store: Arc<dyn Store>,
     /// The options of the reads of files.
-    pub(super) options: ReadOptions,
+    pub(crate) options: ReadOptions,
 }
 
 /// The result of reading a listed file.
-pub(super) enum ReadOutcome {
+pub(crate) enum ReadOutcome {
     /// The file.
     File(StoredFile),
     /// It was removed after the listing.
@@ -65,7 +65,7 @@ impl Source {
 
     /// Reads files. A failure that affects only one file is not an error. Several files are read at a time, because
     /// they share the requests of a bucket, and returned in their order.
-    pub(super) fn read_all<'a>(
+    pub(crate) fn read_all<'a>(
         &'a self,
         files: &'a [FileEntry],
     ) -> impl Stream<Item = Result<ReadOutcome, TransferError>> + 'a {
@@ -98,6 +98,14 @@ pub(super) fn is_about_one_file(error: &StoreError) -> bool {
     match error {
         StoreError::Failure { kind, .. } => matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedName),
         _ => true,
+    }
+}
+
+/// The error of the store in an error of [`Source::read_all`].
+pub(crate) fn reading_failed(error: TransferError) -> StoreError {
+    match error {
+        TransferError::Reading(error) => error,
+        error => StoreError::failure(ErrorKind::Other, "reading a file", error),
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
-use crate::transfer::source::{ReadOutcome, Source};
+use crate::transfer::source::{ReadOutcome, Source, reading_failed};
 use crate::transfer::sync::report::COMMAND;
 use crate::transfer::sync::table::{self, Key, Noted, NotedFile, State, Table, deleted, key_of};
 use crate::transfer::sync::texts::{Texts, records_of};
@@ -393,13 +393,6 @@ impl View {
         let mut same = gone.iter().filter(is_same);
         let found = same.next().filter(|_| digest.size > 0)?;
         same.next().is_none().then_some(*found)
-    }
-}
-
-fn reading_failed(error: TransferError) -> StoreError {
-    match error {
-        TransferError::Reading(error) => error,
-        error => StoreError::failure(ErrorKind::Other, "reading a file", error),
     }
 }
 
