@@ -140,7 +140,11 @@ async fn a_person_sees_one_tree_and_moves_a_file_into_a_shared_memory() {
         let fields = [("path", "/memories/own.md"), ("name", "x.md"), ("directory", "team")];
         let refused = bob.submit("/memory/bob/rename", &fields).await;
         assert!(refused.text.contains("/memories/team is read-only"), "{}", refused.text);
-        assert!(memory_named(&place, "bob").await.exists("/memories/own.md").await.unwrap());
+        let fields = [("path", "/memories/team/own.md"), ("name", "copy.md"), ("directory", "")];
+        let refused = bob.submit("/memory/bob/rename", &fields).await;
+        assert!(refused.text.contains("/memories/team is read-only"), "{}", refused.text);
+        let of_bob = memory_named(&place, "bob").await.list("/memories").await.unwrap();
+        assert_eq!(of_bob.len(), 1, "nothing is copied that cannot be removed: {of_bob:?}");
         assert_eq!(bob.submit("/memory/team/delete", &[("path", "/memories/own.md")]).await.status, 403);
         assert_eq!(bob.get("/memory/team/erase").await.status, 403);
     }
