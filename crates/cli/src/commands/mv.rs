@@ -67,7 +67,12 @@ async fn move_each(memory: &Memory, batch: &Batch) -> Result<(), Stop> {
     for change in batch.changes() {
         if let Change::Rename { from, to } = change {
             let [from, to] = [from, to].map(MemoryPath::try_from);
-            memory.rename(&from.map_err(StoreError::from)?, &to.map_err(StoreError::from)?).await?;
+            let moved = memory.rename(&from.map_err(StoreError::from)?, &to.map_err(StoreError::from)?).await;
+            moved.map_err(|error| match error {
+                // No step would replace the one file and remove the other.
+                error @ StoreError::AlreadyExists { .. } => Stop::Wrong(error.to_string()),
+                error => error.into(),
+            })?;
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::{fs, io};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Command, ValueHint};
 use memory_tool::{LogDetail, OpenOptions};
-use memory_tool_server::{Server, ServerOptions, TokenFile};
+use memory_tool_server::{Server, ServerOptions, TokenEntry, TokenFile};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::sleep;
 
@@ -133,6 +133,12 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     if entries.is_empty() {
         found.push("without a token, every request is refused: create one with `memory-tool token new`".to_owned());
     }
+    let has_token = |actor: &str| entries.iter().any(|entry| entry.actor.name() == actor);
+    let without = options.groups.members().filter(|(_, member)| !has_token(member));
+    found.extend(
+        without
+            .map(|(group, member)| format!("the group {:?} has {member:?}, an actor without a token", group.as_str())),
+    );
     if let Some(tls) = &options.tls {
         tls.check().context("cannot use the certificate")?;
         found.push(format!("a valid certificate in {}", tls.certificate.display()));
@@ -146,6 +152,11 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
             found.extend(missing.map(|name| format!("the limits of {name:?} wait for a memory of this name")));
             let missing = options.groups.memories().map(|name| name.to_string()).filter(|name| !exists(&name));
             found.extend(missing.map(|name| format!("the group {name:?} waits for a memory of this name")));
+            let mounts = entries.iter().flat_map(|entry| entry.mounts.iter().map(move |mount| (entry, mount)));
+            let missing = mounts.filter(|(_, mount)| !exists(&&mount.memory.to_string()));
+            found.extend(missing.map(|(TokenEntry { id, .. }, mount)| {
+                format!("the token {id} has {mount}, which waits for a memory of this name")
+            }));
         }
         Err(error) if error.is_not_found() => {
             found.push(format!("{store} does not exist: the first memory creates it"));

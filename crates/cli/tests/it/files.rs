@@ -185,6 +185,11 @@ fn mv_moves_into_a_mounted_memory_and_back() {
         );
         run(&["mv", "team/new/e", "own"]);
         assert_eq!(store.run(&["ls", "own"]), "c.md\n");
+        // No option replaces a file of another memory.
+        let existing = "/memories/team/new/b.md already exists";
+        let refuse = |arguments: &[&str]| store.refuse(&[arguments, &["--mount", &mount]].concat());
+        assert_eq!(refuse(&["mv", "own/c.md", "team/new/b.md"]), refused(existing));
+        assert!(refuse(&["mv", "-f", "own/c.md", "team/new/b.md"]).1.contains("are in different stores"));
     }
 }
 

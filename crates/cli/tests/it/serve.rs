@@ -130,7 +130,7 @@ fn a_token_and_a_group_share_memories() {
         let text = text.replace("STORE", &store(&place)).replace("TOKENS", &tokens.display().to_string());
         fs::write(&file, text.replace("MEMBERS", members)).unwrap();
     };
-    settings("'bob'");
+    settings("'bob', 'dora'");
     let check = program().args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
     let check = String::from_utf8(check.stdout).unwrap();
     assert!(check.contains("does not exist: the first memory creates it"), "{check}");
@@ -139,7 +139,10 @@ fn a_token_and_a_group_share_memories() {
         assert_eq!(server.call(memory, &admin, &create("/memories/own")).0, 200);
     }
     let check = program().args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
-    assert!(!String::from_utf8(check.stdout).unwrap().contains("waits for a memory"));
+    let check = String::from_utf8(check.stdout).unwrap();
+    assert!(check.contains("the group \"team\" has \"dora\", an actor without a token"), "{check}");
+    assert!(check.contains(" has /memories/more=more:read, which waits for a memory of this name"), "{check}");
+    assert_eq!(check.matches("waits for a memory").count(), 1, "{check}");
     let (_, body) = server.call("alice", &writer, &create("/memories/team/a"));
     assert_eq!(body["content"][0]["is_error"], Value::Null, "{body}");
     let (_, body) = server.call("alice", &writer, &create("/memories/more/a"));

@@ -147,6 +147,11 @@ impl Groups {
         self.0.iter().map(|group| &group.memory)
     }
 
+    /// The actors in groups, each with the memory that the group shares.
+    pub fn members(&self) -> impl Iterator<Item = (&MemoryName, &str)> {
+        self.0.iter().flat_map(|group| group.members().map(|member| (&group.memory, member.as_str())))
+    }
+
     /// The mounts of the groups with this member.
     pub(super) fn mounts_of(&self, actor: &str) -> impl Iterator<Item = Mount> {
         self.0.iter().filter_map(move |group| group.mount_of(actor))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool::policies::MountedStore;
+use memory_tool::policies::{MountedStore, MountedStoreBuilder};
 use memory_tool::store::{Batch, ReadOptions, StorePath};
 use memory_tool::{ErrorKind, InMemoryStore, Memory, MemoryPath, Node, Store, StoreError};
 use tokio::sync::OnceCell;
@@ -91,18 +91,31 @@ impl Tree {
 
     /// The memory with the shared memories in it.
     pub(super) fn over(&self, memory: &Memory) -> Result<Memory, ApiError> {
-        if self.mounts().is_empty() {
-            return Ok(memory.clone());
-        }
-        let builder = self.mounts().iter().fold(MountedStore::builder(memory.store()), |builder, mount| {
+        self.mounted(memory, |builder, mount| {
             let store = SharedStore { tree: self.clone(), mount: mount.clone(), visit: OnceCell::new() };
             if self.can_change(mount) {
                 builder.mount(mount.point.clone(), store)
             } else {
                 builder.mount_read_only(mount.point.clone(), store)
             }
-        });
-        let store = builder.build().map_err(ApiError::internal)?;
+        })
+    }
+
+    /// The memory without the shared memories, and without the own files that they hide.
+    pub(super) fn beside(&self, memory: &Memory) -> Result<Memory, ApiError> {
+        self.mounted(memory, |builder, mount| builder.mount_read_only(mount.point.clone(), InMemoryStore::new()))
+    }
+
+    fn mounted(
+        &self,
+        memory: &Memory,
+        mount: impl Fn(MountedStoreBuilder, &Mount) -> MountedStoreBuilder,
+    ) -> Result<Memory, ApiError> {
+        if self.mounts().is_empty() {
+            return Ok(memory.clone());
+        }
+        let store = self.mounts().iter().fold(MountedStore::builder(memory.store()), mount);
+        let store = store.build().map_err(ApiError::internal)?;
         Ok(memory.layered(|_| Arc::new(store)))
     }
 

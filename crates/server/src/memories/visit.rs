@@ -227,6 +227,14 @@ impl Visit {
         self.tree.over(&self.memory)
     }
 
+    /// The memory without the shared memories, and without the own files that they hide.
+    ///
+    /// # Errors
+    /// [`ApiError`] 500 if two are at one place.
+    pub(crate) fn own(&self) -> Result<Memory, ApiError> {
+        self.tree.beside(&self.memory)
+    }
+
     /// Removes expired files, unless the record has changed.
     pub(crate) async fn expire(&self) -> Result<SweepReport, StoreError> {
         self.open.memory.expire_if(StoreRecord::path(), self.state.clone()).await

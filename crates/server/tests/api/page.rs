@@ -64,7 +64,7 @@ impl<'a> Browser<'a> {
     }
 
     /// The headers and the bytes of a response in chunks or of a known length.
-    async fn bytes(&self, path: &str) -> (String, Vec<u8>) {
+    pub(crate) async fn bytes(&self, path: &str) -> (String, Vec<u8>) {
         let request =
             format!("GET {path} HTTP/1.0\r\nhost: {}\r\ncookie: {}\r\n\r\n", self.server.address, self.cookie);
         let mut stream = TcpStream::connect(&self.server.address).await.unwrap();

@@ -85,6 +85,10 @@ async fn a_token_sees_one_tree_and_changes_the_memory_of_each_file() {
             assert!(past.contains("by alice: changed /memories/team/style.md"), "{past}");
             let own = server.mcp(&bob, "memory_history", json!({})).await.1.to_string();
             assert!(own.contains("/memories/own.md") && !own.contains("alice"), "{own}");
+            assert!(own.contains("have separate histories: give a path in /memories/team."), "{own}");
+            let own = json!({"path": "/memories/own.md"});
+            let own = server.mcp(&bob, "memory_history", own).await.1.to_string();
+            assert!(!own.contains("separate histories"), "{own}");
             let shown = server.mcp(&bob, "memory_history", json!({"path": "/memories/team", "entry": 3})).await.1;
             assert!(shown.to_string().contains("+Be long."), "{shown}");
             let refused = server.mcp(&bob, "memory", create("/memories/team/x.md", "")).await.1;
@@ -147,6 +151,39 @@ async fn a_person_sees_one_tree_and_moves_a_file_into_a_shared_memory() {
         assert_eq!(of_bob.len(), 1, "nothing is copied that cannot be removed: {of_bob:?}");
         assert_eq!(bob.submit("/memory/team/delete", &[("path", "/memories/own.md")]).await.status, 403);
         assert_eq!(bob.get("/memory/team/erase").await.status, 403);
+    }
+}
+
+/// Claude wrote them before the memory was shared.
+#[tokio::test]
+async fn own_files_at_a_mount_point_are_hidden_and_stay() {
+    let (_directory, places) = places();
+    for place in places {
+        memories(&place).await;
+        let own = memory_named(&place, "alice").await;
+        own.write("/memories/team/lost.md", "Hidden text.").await.unwrap();
+        own.write("/memories/team/deep/lost.md", "Hidden text.").await.unwrap();
+        let server = Server::start(&place).await;
+        let alice = server.with_member("alice", "alice", &Right::ALL, &[TEAM]).await;
+        let alice = Browser::sign_in(&server, &alice).await;
+        let tree = alice.show("/memory/alice").await;
+        assert!(tree.contains("2 files") && tree.contains("hides 2 files of this memory"), "{tree}");
+        assert!(!alice.show("/memory/alice?all=1").await.contains("<bdi>team/lost.md"));
+        for page in ["/memory/alice/search?q=hidden", "/search?q=hidden"] {
+            let found = alice.show(page).await;
+            assert!(!found.contains("lost.md"), "{found}");
+        }
+        // A download has the files that the page lists.
+        let (_, archive) = alice.bytes("/memory/alice/download").await;
+        let archive = String::from_utf8_lossy(&archive).into_owned();
+        assert!(archive.contains("team/own.md") && !archive.contains("lost.md"), "{archive}");
+        for form in ["delete", "rename"] {
+            assert_eq!(alice.get(&format!("/memory/team/{form}?path=/memories")).await.status, 400, "{form}");
+            let fields = [("path", "/memories/team"), ("name", "other"), ("directory", "")];
+            let refused = alice.submit(&format!("/memory/alice/{form}"), &fields).await;
+            assert!(refused.text.contains("/memories/team is a mount point"), "{form}: {}", refused.text);
+        }
+        assert_eq!(own.list("/memories").await.unwrap().len(), 3);
     }
 }
 

@@ -94,6 +94,18 @@ impl Target {
         Ok(Some((visit.memory.clone(), mount.clone())))
     }
 
+    /// A note about the histories of shared memories below the path of a request.
+    fn other_histories(&self, path: Option<&str>) -> String {
+        let Self::Shared { door, .. } = self else { return String::new() };
+        let path = path.map_or_else(|| Ok(MemoryPath::root()), MemoryPath::parse);
+        let is_below = |mount: &&Mount| path.as_ref().is_ok_and(|path| mount.point.is_under(path));
+        let points: Vec<_> = door.tree().mounts().iter().filter(is_below).map(|mount| mount.point.as_str()).collect();
+        if points.is_empty() {
+            return String::new();
+        }
+        format!("\n[Shared memories have separate histories: give a path in {}.]", points.join(" or "))
+    }
+
     /// The memory for a command, and the turn for which the next commands wait.
     async fn enter(&self, command: Option<CommandName>) -> Result<(Memory, Option<Visit>), ApiError> {
         match self {
@@ -168,6 +180,7 @@ impl Handler {
             let arguments = request.arguments.unwrap_or_default();
             // Each memory has its own history. A search is in the whole tree.
             let path = arguments.get("path").and_then(Value::as_str).filter(|_| tool == ReadingTool::History);
+            let note = if tool == ReadingTool::History { target.other_histories(path) } else { String::new() };
             let owner = match target.owner(path).await {
                 Ok(owner) => owner,
                 Err(refused) => return Ok(tools::refused(&refused).into()),
@@ -182,7 +195,7 @@ impl Handler {
             if let Err(ReadFailure::Command(error)) = &outcome {
                 report_failure(error, self.tools.offer.report);
             }
-            return Ok(tools::read_result(outcome).into());
+            return Ok(tools::read_result(outcome.map(|found| found + &note)).into());
         }
         let input = Tools::input(request);
         let calling = async { memory.tool().call(input).await };

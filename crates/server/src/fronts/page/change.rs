@@ -278,8 +278,18 @@ fn rename_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
     Frame::of(visited, format!("Rename or move {}", name_of(path.as_str()))).at(path)
 }
 
+/// A path in a memory, which is not all of it.
+fn below_root(given: Option<&str>) -> Result<MemoryPath, ApiError> {
+    match path(given)? {
+        root if root.is_root() => {
+            Err(ApiError::invalid("a whole memory cannot be moved, and is deleted on its page of limits"))
+        }
+        path => Ok(path),
+    }
+}
+
 pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
-    let path = path(query.path.as_deref())?;
+    let path = below_root(query.path.as_deref())?;
     if !visited.whole()?.exists(&path).await? {
         return Err(absent(&path));
     }
@@ -301,7 +311,7 @@ pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page
 }
 
 pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
-    let path = path(query.path.as_deref())?;
+    let path = below_root(query.path.as_deref())?;
     let whole = visited.whole()?;
     let files = match whole.read(&path).await? {
         Node::Absent => return Err(absent(&path)),
@@ -315,10 +325,7 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<Pat
 
 pub(super) async fn delete(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let visited = visited.because(&mut form).by_command("delete");
-    let path = path(Some(&form.take("path")))?;
-    if path.is_root() {
-        return Err(ApiError::invalid("the page of limits deletes a whole memory"));
-    }
+    let path = below_root(Some(&form.take("path")))?;
     visited.whole()?.remove(&path).await?;
     // The page of the change has a button to take it back.
     Ok(match past::last_change(&visited, &path).await? {

@@ -31,7 +31,7 @@ pub(super) async fn download(
 ) -> Page {
     let path = path(given.as_deref())?;
     let name = path.as_str().rsplit('/').next().filter(|_| !path.is_root()).unwrap_or(visited.visit.name());
-    let (content_type, name, body) = match visited.visit.memory.read(&path).await? {
+    let (content_type, name, body) = match visited.whole()?.read(&path).await? {
         Node::Absent => return Err(ApiError::not_found(format!("{path} does not exist"))),
         Node::File(file) => ("application/octet-stream", name.to_owned(), Body::from(file.content)),
         Node::Directory(_) => {
@@ -50,7 +50,7 @@ async fn archive(visited: &VisitedMemory, path: &MemoryPath, permit: OwnedSemaph
     let place = directory.path().join("archive.zip");
     let export = Export::to_path(&place);
     let export = if path.is_root() { export } else { export.within(path.clone()) };
-    let report = visited.visit.memory.export(export, |_| {}).await.map_err(|error| match error {
+    let report = visited.whole()?.export(export, |_| {}).await.map_err(|error| match error {
         TransferError::Reading(error) => error.into(),
         error => ApiError::internal(error),
     })?;

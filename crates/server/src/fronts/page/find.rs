@@ -128,7 +128,7 @@ pub(super) async fn search_all(
         match VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await {
             Err(error) if error.status() == StatusCode::NOT_FOUND => continue, // deleted
             Err(_) => failed += 1,
-            Ok(visited) => match visited.visit.memory.search(&search).await {
+            Ok(visited) => match visited.visit.own()?.search(&search).await {
                 Ok(report) => results.add((&home(name.as_str()), &visible(name.as_str())), &report, FILES),
                 Err(SearchError::Store(error)) => {
                     drop(ApiError::from(error)); // the log has the reason

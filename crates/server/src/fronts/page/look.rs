@@ -100,6 +100,8 @@ struct Directory {
     recent: Vec<past::Change>,
     /// The files whose changes wait.
     waiting: usize,
+    /// The mount points of shared memories that hide own files, with their number.
+    hidden: Vec<(String, usize)>,
 }
 
 struct Row {
@@ -289,14 +291,37 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let is_all = query.all.is_some();
     let order = query.sort;
     let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
+    let hidden = hidden(visited, path).await?;
     let waiting = if path.is_root() { proposals::waiting(visited).await? } else { 0 };
     let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
     let frame = Frame { state, ..Frame::of(visited, title).at(path).done(query.done.as_deref()) };
     let mut address = format!("{}?path={}", frame.home, encode(path.as_str()));
     address.push_str(if is_all { "&all=1" } else { "" });
-    let listed =
-        Directory { frame, rows, all, is_all, has_directories, order, address, from, total, next, recent, waiting };
-    render(&listed)
+    render(&Directory {
+        frame,
+        rows,
+        all,
+        is_all,
+        has_directories,
+        order,
+        address,
+        from,
+        total,
+        next,
+        recent,
+        waiting,
+        hidden,
+    })
+}
+
+/// The mount points below a directory, with the number of own files that each hides.
+async fn hidden(visited: &VisitedMemory, directory: &MemoryPath) -> Result<Vec<(String, usize)>, ApiError> {
+    let mut hidden = Vec::new();
+    for mount in visited.door.tree().mounts().iter().filter(|mount| mount.point.is_under(directory)) {
+        let files = visited.visit.memory.list(&mount.point).await?.len();
+        hidden.extend((files > 0).then(|| (visible(mount.point.as_str()), files)));
+    }
+    Ok(hidden)
 }
 
 /// The name of the shared memory at a path.
