@@ -100,36 +100,10 @@ impl Server {
         if upkeep::has_work(&self.options.memory) {
             background.spawn(upkeep::run(Arc::clone(&self.service.memories)));
         }
-        let router = self.fronts.router(&self.service);
-        let accepting = async {
-            loop {
-                let Ok((stream, peer)) = self.listener.accept().await else {
-                    // There may be no free file descriptor.
-                    connections.evict();
-                    sleep(ACCEPT_DELAY).await;
-                    continue;
-                };
-                let connection = connections.add().await;
-                let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
-                let service = Connected { peer, connection: Arc::clone(&connection), router };
-                let watcher = graceful.watcher();
-                let serving = async move {
-                    if let Some((stream, is_http2)) = open(stream, certificate, limits.head_time).await {
-                        respond(stream, is_http2, limits.head_time, service, watcher).await;
-                    }
-                };
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = serving => {}
-                        () = connection.evicted() => {}
-                    }
-                });
-            }
-        };
         tokio::select! {
             biased;
             () = end => {}
-            () = accepting => {}
+            () = self.accept(&connections, &graceful) => {}
         }
         drop(self.listener);
         #[cfg(unix)]
@@ -139,6 +113,35 @@ impl Server {
         self.service.gate.end_streams();
         let _ = timeout(limits.end_time, graceful.shutdown()).await;
         self.service.gate.tokens.write_uses().await;
+    }
+
+    /// Serves each connection in its own task.
+    async fn accept(&self, connections: &Arc<Connections>, graceful: &GracefulShutdown) {
+        let head_time = self.options.limits.head_time;
+        let router = self.fronts.router(&self.service);
+        loop {
+            let Ok((stream, peer)) = self.listener.accept().await else {
+                // There may be no free file descriptor.
+                connections.evict();
+                sleep(ACCEPT_DELAY).await;
+                continue;
+            };
+            let connection = connections.add().await;
+            let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
+            let service = Connected { peer, connection: Arc::clone(&connection), router };
+            let watcher = graceful.watcher();
+            let serving = async move {
+                if let Some((stream, is_http2)) = open(stream, certificate, head_time).await {
+                    respond(stream, is_http2, head_time, service, watcher).await;
+                }
+            };
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = serving => {}
+                    () = connection.evicted() => {}
+                }
+            });
+        }
     }
 }
 

@@ -175,9 +175,7 @@ impl Side {
                 ReadOutcome::File(file) => {
                     let mut noted = NotedFile::new(Digest::of(&file.content), entry.modified);
                     if keeps_texts {
-                        let before = view.noted(&key_of(&entry.path)).and_then(Noted::file);
-                        let kept =
-                            before.filter(|before| before.digest == noted.digest).and_then(|before| before.texts);
+                        let kept = view.kept_texts(&entry.path, noted.digest);
                         noted.texts = kept.or_else(|| texts.add(noted.digest, &file.content));
                     }
                     view.note_read(entry, noted, &mut gone, &entries)?;
@@ -305,6 +303,11 @@ pub(super) fn as_known() -> ReadOptions {
 }
 
 impl View {
+    /// The place of the kept text of a file that was noted with this digest.
+    fn kept_texts(&self, path: &StorePath, digest: Digest) -> Option<Id> {
+        self.noted(&key_of(path)).and_then(Noted::file).filter(|file| file.digest == digest)?.texts
+    }
+
     /// Notes the state of a file that was read. Perhaps it has a new name, and is one of the missing files.
     fn note_read(
         &mut self,

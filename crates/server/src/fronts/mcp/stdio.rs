@@ -220,14 +220,10 @@ impl Transport<RoleServer> for Stdio {
                 } => line,
                 () = self.output.closed() => return None,
             };
-            let mut length = 0;
-            let parsed = match line {
+            let (parsed, length) = match line {
                 Some(Ok(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-                Some(Ok(Line::Whole(line))) => {
-                    length = line.len();
-                    message::parse(&line)
-                }
-                Some(Ok(Line::TooLong)) => Err(message::too_long(MAX_LINE_BYTES)),
+                Some(Ok(Line::Whole(line))) => (message::parse(&line), line.len()),
+                Some(Ok(Line::TooLong)) => (Err(message::too_long(MAX_LINE_BYTES)), 0),
                 Some(Err(error)) => {
                     *lock(&self.input_error) = Some(error);
                     continue;

@@ -261,25 +261,9 @@ pub(super) async fn show(
 async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQuery, state: String) -> Page {
     let files = visited.whole()?.list(path).await?;
     let prefix = format!("{path}/");
-    let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
-    let mut has_directories = false;
-    for file in &files {
-        let below = file.path.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
-        let (name, is_file) = below.split_once('/').map_or((below, true), |(name, _)| (name, false));
-        has_directories |= !is_file;
-        let child = if query.all.is_some() { (true, below) } else { (is_file, name) };
-        children.entry(child).or_default().push(file);
-    }
-    let mut children: Vec<_> = children.into_iter().collect();
-    match query.sort {
-        Order::Name => children.sort_by_cached_key(|((is_file, name), _)| (*is_file, natural_key(name))),
-        Order::Size => {
-            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.size).sum::<u64>()));
-        }
-        Order::Changed => {
-            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.modified).max()));
-        }
-    }
+    let is_all = query.all.is_some();
+    let children = children(&files, &prefix, is_all, query.sort);
+    let has_directories = children.iter().any(|((is_file, _), _)| !is_file);
     let total = children.len();
     let from = query.from.min(total);
     let rows = children.into_iter().skip(from).take(ROWS);
@@ -288,7 +272,6 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let rows: Vec<_> = rows.map(shared).collect();
     let next = (from + rows.len() < total).then_some(from + rows.len());
     let all = Row::of(path.to_string(), String::new(), true, &files);
-    let is_all = query.all.is_some();
     let order = query.sort;
     let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let hidden = hidden(visited, path).await?;
@@ -312,6 +295,31 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
         waiting,
         hidden,
     })
+}
+
+/// A file, or a directory with its files. The key has whether it is a file, and its name.
+type Child<'a> = ((bool, &'a str), Vec<&'a FileEntry>);
+
+/// The entries of a directory, or all files below it, in this order.
+fn children<'a>(files: &'a [FileEntry], prefix: &str, is_all: bool, order: Order) -> Vec<Child<'a>> {
+    let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
+    for file in files {
+        let below = file.path.as_str().strip_prefix(prefix).unwrap_or_default();
+        let (name, is_file) = below.split_once('/').map_or((below, true), |(name, _)| (name, false));
+        let child = if is_all { (true, below) } else { (is_file, name) };
+        children.entry(child).or_default().push(file);
+    }
+    let mut children: Vec<_> = children.into_iter().collect();
+    match order {
+        Order::Name => children.sort_by_cached_key(|((is_file, name), _)| (*is_file, natural_key(name))),
+        Order::Size => {
+            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.size).sum::<u64>()));
+        }
+        Order::Changed => {
+            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.modified).max()));
+        }
+    }
+    children
 }
 
 /// The mount points below a directory, with the number of own files that each hides.
