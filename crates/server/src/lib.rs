@@ -11,7 +11,10 @@ mod options;
 mod server;
 mod service;
 
+#[cfg(feature = "mcp")]
+pub use access::issuer::{AccessRule, IssuerOptions, IssuerUrl};
 pub use access::mounts::{Groups, Mount};
+pub use access::public_url::PublicUrl;
 pub use access::tokens::{TokenEntry, TokenFile};
 pub use access::{Grant, Right};
 #[cfg(feature = "mcp")]

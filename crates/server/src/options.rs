@@ -11,7 +11,10 @@ use ipnet::IpNet;
 use memory_tool::{MemoryOptions, StoreUrl, expand_home};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
+#[cfg(feature = "mcp")]
+use crate::access::issuer::IssuerOptions;
 use crate::access::mounts::Groups;
+use crate::access::public_url::PublicUrl;
 use crate::files::host_path;
 use crate::http::tls::TlsFiles;
 
@@ -57,6 +60,13 @@ pub struct ServerOptions {
     /// is accepted at these names too, at the default port or theirs.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
+    /// The address of the server for clients, whose host is a name of the server too.
+    #[serde(default)]
+    pub public_url: Option<PublicUrl>,
+    /// The identity provider whose access tokens are accepted at `/mcp`. It needs `public_url`.
+    #[cfg(feature = "mcp")]
+    #[serde(default)]
+    pub issuer: Option<IssuerOptions>,
     /// The networks of proxies, such as `10.0.0.0/8`. Their headers `x-forwarded-for`, `x-forwarded-host` and
     /// `forwarded` are trusted.
     #[serde(default, deserialize_with = "networks")]
@@ -229,6 +239,9 @@ impl ServerOptions {
             listen: Listen::default(),
             socket_mode: None,
             allow_hosts: Vec::new(),
+            public_url: None,
+            #[cfg(feature = "mcp")]
+            issuer: None,
             proxies: Vec::new(),
             tls: None,
             history: true,
@@ -247,10 +260,15 @@ impl ServerOptions {
     /// # Errors
     /// [`ConfigurationError`] with the line and the mistake.
     pub fn from_toml(text: &str) -> Result<Self, ConfigurationError> {
-        toml::from_str(text).map_err(|error| {
+        let options: Self = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             ConfigurationError(format!("line {}: {}", before.matches('\n').count() + 1, error.message()))
-        })
+        })?;
+        #[cfg(feature = "mcp")]
+        if options.issuer.is_some() && options.public_url.is_none() {
+            return Err(ConfigurationError::new("issuer needs public_url, the address of this server for clients"));
+        }
+        Ok(options)
     }
 
     /// The options of each memory, but for its own limits.

@@ -93,9 +93,18 @@ impl Server {
         let (graceful, connections) = (GracefulShutdown::new(), Connections::new(limits.connections));
         // They end with this function.
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&self.service.gate.tokens.index).follow());
+        background.spawn(Arc::clone(self.service.gate.tokens.index()).follow());
         background.spawn(Arc::clone(&self.service.gate.tokens).note_uses());
         background.spawn(self.fronts.follow());
+        #[cfg(feature = "mcp")]
+        background.spawn({
+            let gate = Arc::clone(&self.service.gate);
+            async move {
+                if let Some(resource) = &gate.resource {
+                    resource.follow().await;
+                }
+            }
+        });
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
         if upkeep::has_work(&self.options.memory) {
             background.spawn(upkeep::run(Arc::clone(&self.service.memories)));

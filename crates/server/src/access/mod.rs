@@ -1,6 +1,9 @@
 //! [`Caller`]: the sender of a request, and the rights of its token.
 
+#[cfg(feature = "mcp")]
+pub(crate) mod issuer;
 pub(crate) mod mounts;
+pub(crate) mod public_url;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 

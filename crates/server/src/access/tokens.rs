@@ -92,9 +92,14 @@ impl TokenEntry {
         let (mut id, mut secret) = ([0; 6], [0; 32]);
         getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
         let secret = format!("{PREFIX}{}", hexadecimal(&secret));
-        let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
-        let mounts = Vec::new();
-        Ok((Self { id, hash, actor, memories, rights, mounts, expires: None, create: false, last_use: None }, secret))
+        let entry = Self::without_secret(hexadecimal(&id), actor, memories, rights);
+        Ok((Self { hash: Hash::of(&secret), ..entry }, secret))
+    }
+
+    /// An entry that no secret finds.
+    pub(crate) fn without_secret(id: String, actor: Actor, memories: Vec<Grant>, rights: Vec<Right>) -> Self {
+        let (hash, mounts) = (Hash(String::new()), Vec::new());
+        Self { id, hash, actor, memories, rights, mounts, expires: None, create: false, last_use: None }
     }
 }
 
@@ -207,16 +212,17 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX)
 }
 
-/// The tokens by their hashes and ids. There can be many.
+/// The tokens of the file, by their hashes and ids. There can be many.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     by_hash: HashMap<Hash, Arc<Token>>,
     by_id: HashMap<String, Arc<Token>>,
+    groups: Groups,
 }
 
 impl Index {
     fn new(entries: Vec<TokenEntry>, groups: &Groups) -> Self {
-        let mut index = Self::default();
+        let mut index = Self { groups: groups.clone(), ..Self::default() };
         for entry in entries {
             let hash = entry.hash.clone();
             let token = Arc::new(Token::new(entry, groups));
@@ -238,23 +244,59 @@ fn groups_in(file: &Path) -> io::Result<Groups> {
     Ok(ServerOptions::from_toml(&text).map_err(|error| wrong(&error))?.groups)
 }
 
+/// The tokens of the file, and the ones of the identity provider in use.
+#[derive(Clone, Debug)]
+struct Known {
+    index: Arc<Followed<Index>>,
+    foreign: Arc<Mutex<HashMap<String, TokenEntry>>>,
+}
+
+/// The tokens of an identity provider in use that are kept.
+#[cfg(feature = "mcp")]
+const MAX_FOREIGN: usize = 10_000;
+
+impl Known {
+    /// The token with this id, with its present rights.
+    fn token(&self, id: &str) -> Option<Arc<Token>> {
+        let index = self.index.get();
+        let token = index.by_id.get(id).cloned().or_else(|| {
+            let entry = lock(&self.foreign).get(id)?.clone();
+            Some(Arc::new(Token::new(entry, &index.groups)))
+        });
+        token.filter(|token| token.remaining().is_some())
+    }
+
+    /// Keeps a token until its end. If there are too many, those with the next ends are forgotten.
+    #[cfg(feature = "mcp")]
+    fn add(&self, entry: TokenEntry) {
+        let mut foreign = lock(&self.foreign);
+        let end = foreign.get(&entry.id).and_then(|known| known.expires).max(entry.expires);
+        foreign.insert(entry.id.clone(), TokenEntry { expires: end, ..entry });
+        if foreign.len() > MAX_FOREIGN {
+            let mut ends: Vec<_> = foreign.values().map(|entry| entry.expires).collect();
+            let (_, median, _) = ends.select_nth_unstable(MAX_FOREIGN / 2);
+            let median = *median;
+            foreign.retain(|_, entry| entry.expires > median);
+        }
+    }
+}
+
 /// A token whose rights may change during a request.
 #[derive(Clone)]
 pub(super) struct Present {
-    index: Arc<Followed<Index>>,
+    known: Known,
     token: Arc<str>,
 }
 
 impl Present {
     /// The mounts that the token has now.
     pub(super) fn mounts(&self) -> Arc<[Mount]> {
-        let index = self.index.get();
-        Index::valid(index.by_id.get(&*self.token)).map(|token| Arc::clone(&token.caller.mounts)).unwrap_or_default()
+        self.known.token(&self.token).map(|token| Arc::clone(&token.caller.mounts)).unwrap_or_default()
     }
 
     /// Completes when a token changes.
     pub(super) fn changes(&self) -> watch::Receiver<Arc<Index>> {
-        self.index.value.subscribe()
+        self.known.index.value.subscribe()
     }
 }
 
@@ -268,7 +310,7 @@ impl fmt::Debug for Present {
 /// The tokens of a running server.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    pub(crate) index: Arc<Followed<Index>>,
+    known: Known,
     file: TokenFile,
     /// The uses to write, by the ids of the tokens: their first uses, and later ones after an hour.
     uses: Mutex<HashMap<String, u64>>,
@@ -291,7 +333,13 @@ impl Tokens {
             Ok(Index::new(entries, &known))
         };
         let files = [&options.tokens].into_iter().chain(&options.configuration).cloned().collect();
-        Ok(Self { index: Arc::new(Followed::load(files, read)?), file, uses: Mutex::default() })
+        let index = Arc::new(Followed::load(files, read)?);
+        Ok(Self { known: Known { index, foreign: Arc::default() }, file, uses: Mutex::default() })
+    }
+
+    /// The tokens of the file, and the groups.
+    pub(crate) fn index(&self) -> &Arc<Followed<Index>> {
+        &self.known.index
     }
 
     /// Writes the last uses once a minute, if there are some.
@@ -313,18 +361,24 @@ impl Tokens {
 
     /// The caller whose token has this id.
     pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
-        Index::valid(self.index.get().by_id.get(id)).map(|token| self.followed(token))
+        self.known.token(id).map(|token| self.followed(&token))
+    }
+
+    /// Keeps a token of the identity provider until its end.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn add_foreign(&self, entry: TokenEntry) {
+        self.known.add(entry);
     }
 
     /// The caller of a token. It notices a loss of mounts.
     fn followed(&self, token: &Token) -> Caller {
-        let present = Present { index: Arc::clone(&self.index), token: token.id.as_str().into() };
+        let present = Present { known: self.known.clone(), token: token.id.as_str().into() };
         token.caller.clone().following(present)
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
-        let index = self.index.get();
+        let index = self.known.index.get();
         let token = Index::valid(index.by_hash.get(&Hash::of(token)))?;
         let now = since_1970().as_secs();
         if token.last_use.is_none_or(|last| now >= last.saturating_add(HOUR)) {
@@ -335,9 +389,10 @@ impl Tokens {
 
     /// Completes when the token with this id is revoked, ends, or does not allow something any more.
     pub(crate) async fn lost(&self, id: &str, allows: impl Fn(&Caller) -> bool) {
-        let mut changes = self.index.value.subscribe();
+        let mut changes = self.known.index.value.subscribe();
         loop {
-            let token = changes.borrow_and_update().by_id.get(id).filter(|token| allows(&token.caller)).cloned();
+            changes.mark_unchanged();
+            let token = self.known.token(id).filter(|token| allows(&token.caller));
             let Some(left) = token.and_then(|token| token.remaining()) else { return };
             let _ = tokio::time::timeout(left, changes.changed()).await;
         }
@@ -365,7 +420,7 @@ mod tests {
         };
         let (entries, secrets): (Vec<_>, Vec<_>) = (0..10_000).map(entry).unzip();
         let tokens = load("none".as_ref());
-        tokens.index.value.send_replace(Arc::new(Index::new(entries, &Groups::default())));
+        tokens.index().value.send_replace(Arc::new(Index::new(entries, &Groups::default())));
         for (number, secret) in secrets.iter().enumerate() {
             assert_eq!(tokens.caller(secret).unwrap().1, number.to_string());
             assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
@@ -391,7 +446,7 @@ mod tests {
         assert!(uses[0].1 >= Some(before) && uses[0].0 == used.0, "{uses:?}");
         assert_eq!(uses[1..], [(unused.0, None)]);
         // Not each use writes to the file.
-        tokens.index.value.send_replace(Arc::new(Index::new(file.entries().unwrap(), &Groups::default())));
+        tokens.index().value.send_replace(Arc::new(Index::new(file.entries().unwrap(), &Groups::default())));
         assert!(tokens.caller(&used.1).is_some() && lock(&tokens.uses).is_empty());
     }
 }

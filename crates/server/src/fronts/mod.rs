@@ -3,6 +3,8 @@
 
 mod api;
 #[cfg(feature = "mcp")]
+mod discovery;
+#[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 mod monitors;
 mod page;
@@ -70,6 +72,10 @@ impl Fronts {
             .layer(from_fn_with_state(gate(), admission::admit))
             .with_state(Arc::clone(service));
         let open = Router::new().route("/healthz", get(async || "ok\n"));
+        #[cfg(feature = "mcp")]
+        let open = service.gate.resource.iter().fold(open, |open, resource| {
+            discovery::PATHS.into_iter().fold(open, |open, path| open.route(path, discovery::document(resource)))
+        });
         let all = open.merge(page::router(&self.page)).merge(admitted);
         all.layer(from_fn_with_state(gate(), admission::identify)).layer(from_fn(keep_from_caches))
     }

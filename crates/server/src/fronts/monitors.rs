@@ -30,7 +30,7 @@ pub(super) fn routes(recorded: Option<Metrics>) -> Routes {
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiError> {
-    if service.gate.tokens.index.is_damaged() {
+    if service.gate.tokens.index().is_damaged() {
         return Err(ApiError::unavailable("the file of the tokens cannot be read, so no change of it has an effect"));
     }
     let probe: MemoryName = PROBE.parse().map_err(ApiError::internal)?;

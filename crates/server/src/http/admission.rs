@@ -20,6 +20,8 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use crate::access::Caller;
+#[cfg(feature = "mcp")]
+use crate::access::issuer::{Refusal, Resource};
 use crate::access::tokens::hexadecimal;
 use crate::http::connections::{Activity, Connection};
 use crate::http::error::ApiError;
@@ -91,21 +93,56 @@ fn shown(path: &str) -> String {
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = arriving(request);
-    let request_id = request_id(&parts);
-    let identify = |headers: &HeaderMap| {
-        let (caller, token) = gate.tokens.caller(token(headers)?)?;
-        let caller = caller.in_request(&request_id);
-        Some((caller.clone(), token, caller))
-    };
+    let (request_id, path) = (request_id(&parts), parts.uri.path().to_owned());
     let admitting = async {
         refuse_conditions(&parts)?;
         gate.hosts.check(&parts)?;
-        prepare(&gate, &mut parts, &mut body, identify).await
+        let foreign = accept_foreign(&gate, &parts).await?;
+        let identify = |headers: &HeaderMap| {
+            let (caller, token) = match &foreign {
+                Some(id) => (gate.tokens.caller_with_id(id)?, id.clone()),
+                None => gate.tokens.caller(token(headers)?)?,
+            };
+            let caller = caller.in_request(&request_id);
+            Some((caller.clone(), token, caller))
+        };
+        prepare(&gate, &mut parts, &mut body, identify).await.map_err(|error| challenging(&gate, &path, error))
     };
     match admitting.await {
         Ok(running) => run(Request::from_parts(parts, Body::empty()), body.content.into(), running, next).await,
         Err(error) => error.into_response(),
     }
+}
+
+/// The id of the token of a request, if an identity provider gave it for `/mcp`.
+#[cfg(feature = "mcp")]
+async fn accept_foreign(gate: &Gate, parts: &Parts) -> Result<Option<String>, ApiError> {
+    let Some(resource) = gate.resource.as_ref().filter(|_| parts.uri.path() == Resource::PATH) else { return Ok(None) };
+    let Some(token) = token(&parts.headers).filter(|token| gate.tokens.caller(token).is_none()) else {
+        return Ok(None);
+    };
+    let entry = resource.accept(token).await.map_err(|refusal| match refusal {
+        Refusal::NoKeys => ApiError::unavailable("the identity provider does not respond; try again"),
+        _ => ApiError::authentication().challenging(resource.challenge()),
+    })?;
+    let id = entry.id.clone();
+    gate.tokens.add_foreign(entry);
+    Ok(Some(id))
+}
+
+#[cfg(not(feature = "mcp"))]
+async fn accept_foreign(_: &Gate, _: &Parts) -> Result<Option<String>, ApiError> {
+    Ok(None)
+}
+
+/// An error at a path. Clients without a token of the provider learn where they get one.
+fn challenging(gate: &Gate, path: &str, error: ApiError) -> ApiError {
+    #[cfg(feature = "mcp")]
+    if let Some(resource) = gate.resource.as_ref().filter(|_| path == Resource::PATH) {
+        return error.challenging(resource.challenge());
+    }
+    let _ = (gate, path);
+    error
 }
 
 /// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.

@@ -15,11 +15,19 @@ pub(crate) struct ApiError {
     kind: &'static str,
     message: String,
     details: Map<String, Value>,
+    /// The header that tells where a client gets a token.
+    challenge: HeaderValue,
 }
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, message: message.into(), details: Map::new() }
+        Self {
+            status,
+            kind,
+            message: message.into(),
+            details: Map::new(),
+            challenge: HeaderValue::from_static("Bearer"),
+        }
     }
 
     /// 400: the request is invalid. The message names the mistake.
@@ -30,6 +38,12 @@ impl ApiError {
     /// 401: there is no valid token.
     pub(crate) fn authentication() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "the token is missing or not valid")
+    }
+
+    /// The error with a header that tells where a client gets a token.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn challenging(self, challenge: HeaderValue) -> Self {
+        Self { challenge, ..self }
     }
 
     /// 403: the token has not the right.
@@ -141,7 +155,7 @@ impl ApiError {
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         match self.status {
-            StatusCode::UNAUTHORIZED => _ = headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            StatusCode::UNAUTHORIZED => _ = headers.insert(WWW_AUTHENTICATE, self.challenge.clone()),
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }

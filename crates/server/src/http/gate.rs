@@ -8,6 +8,8 @@ use memory_tool::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Caller;
+#[cfg(feature = "mcp")]
+use crate::access::issuer::Resource;
 use crate::access::tokens::Tokens;
 use crate::http::connections::{Activity, Busy};
 use crate::http::error::ApiError;
@@ -31,6 +33,9 @@ const MAX_READS_OF_TENANT: usize = 4;
 pub(crate) struct Gate {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) hosts: Hosts,
+    /// `/mcp`, if it accepts tokens of an identity provider.
+    #[cfg(feature = "mcp")]
+    pub(crate) resource: Option<Resource>,
     pub(crate) proxies: Proxies,
     pub(crate) limits: ServerLimits,
     /// Requests, also while their bodies arrive.
@@ -43,13 +48,21 @@ pub(crate) struct Gate {
     ending: tokio::sync::watch::Sender<bool>,
 }
 
+#[cfg(feature = "mcp")]
+fn resource(options: &ServerOptions) -> io::Result<Option<Resource>> {
+    let both = options.public_url.as_ref().zip(options.issuer.as_ref());
+    both.map(|(url, issuer)| Resource::new(url, issuer)).transpose()
+}
+
 impl Gate {
     /// The gate of a server at an address. Reads the tokens.
     pub(crate) fn new(options: &ServerOptions, address: &Listen) -> io::Result<Self> {
         let limits = options.limits;
         Ok(Self {
             tokens: Arc::new(Tokens::load(options)?),
-            hosts: Hosts::new(address, &options.allow_hosts, options.tls.is_some()),
+            hosts: Hosts::new(address, options),
+            #[cfg(feature = "mcp")]
+            resource: resource(options)?,
             proxies: Proxies(options.proxies.clone()),
             limits,
             begun: Limit::new(usize::MAX, limits.requests_of_token),

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, Uri};
 
 use crate::http::error::ApiError;
 use crate::http::proxies;
-use crate::options::Listen;
+use crate::options::{Listen, ServerOptions};
 
 /// Monitors reach a server by names and addresses of a cluster. No web page knows their token.
 const BY_ANY_NAME: [&str; 2] = ["/readyz", "/metrics"];
@@ -26,14 +26,16 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The names of this machine, the address, and those given, which may end with a port.
-    pub(crate) fn new(address: &Listen, given: &[String], has_tls: bool) -> Self {
+    /// The names of this machine, the address, and the ones in the settings, which may end with a port.
+    pub(crate) fn new(address: &Listen, options: &ServerOptions) -> Self {
         let mut local = ["localhost", "127.0.0.1", "[::1]"].map(Authority::from_static).to_vec();
         if let Listen::Tcp(address) = address {
             let host = address.to_string();
             local.extend(host.rsplit_once(':').and_then(|(host, _)| host.parse().ok()));
         }
-        Self { local, given: given.iter().filter_map(|name| name.parse().ok()).collect(), has_tls }
+        let given = options.allow_hosts.iter().filter_map(|name| name.parse().ok());
+        let given = given.chain(options.public_url.iter().map(|url| url.authority().clone())).collect();
+        Self { local, given, has_tls: options.tls.is_some() }
     }
 
     /// Refuses a request for another server, or from a page of another site. The log and the reply name the header.
@@ -126,7 +128,10 @@ fn repeated(value: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use memory_tool::StoreUrl;
+
     use super::*;
+    use crate::http::tls::TlsFiles;
 
     fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -135,8 +140,11 @@ mod tests {
     }
 
     fn hosts(has_tls: bool) -> Hosts {
-        let given = ["memory.example".to_owned(), "other.example:8443".to_owned()];
-        Hosts::new(&"127.0.0.1:8808".parse().unwrap(), &given, has_tls)
+        let mut options = ServerOptions::new(StoreUrl::InProcess, "tokens.json");
+        options.allow_hosts = vec!["other.example:8443".to_owned()];
+        options.public_url = Some("https://memory.example".parse().unwrap());
+        options.tls = has_tls.then(|| TlsFiles::new("certificate.pem", "key.pem"));
+        Hosts::new(&"127.0.0.1:8808".parse().unwrap(), &options)
     }
 
     #[test]

@@ -212,7 +212,7 @@ mod tests {
             TokenFile::new(&path).add(entry).unwrap();
             let options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), &path);
             let (memories, tokens) = (Arc::new(Memories::new(&options)), Tokens::load(&options).unwrap());
-            let following = tokio::spawn(Arc::clone(&tokens.index).follow());
+            let following = tokio::spawn(Arc::clone(tokens.index()).follow());
             let (caller, _) = tokens.caller(&secret).unwrap();
             let door = Door::for_tool(&memories, &caller, "alice").await.unwrap();
             let visit = door.enter(Purpose::CHANGE).await.unwrap();
@@ -260,7 +260,7 @@ mod tests {
         let mut options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), &path);
         options.configuration = Some(file.clone());
         let (memories, tokens) = (Arc::new(Memories::new(&options)), Tokens::load(&options).unwrap());
-        let following = tokio::spawn(Arc::clone(&tokens.index).follow());
+        let following = tokio::spawn(Arc::clone(tokens.index()).follow());
         let (caller, _) = tokens.caller(&secret).unwrap();
         let visit = Door::for_tool(&memories, &caller, "alice").await.unwrap().enter(Purpose::CHANGE).await.unwrap();
         let whole = visit.whole().unwrap();

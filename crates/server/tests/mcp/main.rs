@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod client;
+mod issuer;
 mod order;
 mod tenants;
 
