@@ -147,18 +147,24 @@ fn the_packages_declare_each_option() {
     let class = python.split_once("class Options").unwrap().1.split_once("\nclass ").unwrap().0;
     let names = class.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
     let names = names.map(|(name, _)| name.to_owned()).filter(|name| !name.contains(['"', ' ']));
-    assert_same("crates/python/python/memory_tool/options.py", &names.collect(), &expected);
+    let of_python = difference("crates/python/python/memory_tool/options.py", &names.collect(), &expected);
 
     let typescript = include_str!("../../crates/node/ts/options.ts");
     let interface = typescript.split_once("export interface Options {").unwrap().1.split_once("\n}").unwrap().0;
     let names = interface.lines().filter_map(|line| line.trim().split_once("?: "));
-    assert_same("crates/node/ts/options.ts", &names.map(|(name, _)| snake_case(name)).collect(), &expected);
+    let of_node =
+        difference("crates/node/ts/options.ts", &names.map(|(name, _)| snake_case(name)).collect(), &expected);
+    assert_eq!(of_python + &of_node, "");
 }
 
-fn assert_same(file: &str, names: &BTreeSet<String>, expected: &BTreeSet<String>) {
+fn difference(file: &str, names: &BTreeSet<String>, expected: &BTreeSet<String>) -> String {
     let missing: Vec<_> = expected.difference(names).collect();
     let unknown: Vec<_> = names.difference(expected).collect();
-    assert!(missing.is_empty() && unknown.is_empty(), "{file} lacks {missing:?}, and has the unknown {unknown:?}");
+    if names == expected {
+        String::new()
+    } else {
+        format!("{file} lacks {missing:?}, and has the unknown {unknown:?}; ")
+    }
 }
 
 fn snake_case(name: &str) -> String {
