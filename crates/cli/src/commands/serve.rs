@@ -143,6 +143,11 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
         tls.check().context("cannot use the certificate")?;
         found.push(format!("a valid certificate in {}", tls.certificate.display()));
     }
+    #[cfg(feature = "mcp")]
+    if let Some(issuer) = &options.issuer {
+        let keys = issuer.check().await.context(format!("cannot use the issuer {}", issuer.url.as_str()))?;
+        found.push(format!("{keys} keys of the issuer {}", issuer.url.as_str()));
+    }
     match store.memories(OpenOptions::new()).await {
         Ok(memories) => {
             let noun = if memories.len() == 1 { "memory" } else { "memories" };

@@ -31,7 +31,7 @@ pub(super) fn is_trusted(address: &str) -> bool {
 }
 
 /// The public keys of an identity provider, which [`follow`](Self::follow) reads.
-pub(crate) struct Keys {
+pub(super) struct Keys {
     issuer: String,
     client: Client,
     known: watch::Sender<Known>,
@@ -60,7 +60,7 @@ struct KeySet {
 
 /// The provider gave no keys.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeysError {
+pub(super) enum KeysError {
     #[error("{address} does not respond")]
     Request { address: String, source: reqwest::Error },
     #[error("{address} responds with status {status}")]
@@ -100,7 +100,7 @@ impl Keys {
     }
 
     /// Reads the keys now, later whenever one is unknown, and each hour.
-    pub(crate) async fn follow(&self) {
+    pub(super) async fn follow(&self) {
         loop {
             let read = self.read().await;
             self.known.send_modify(|known| {
@@ -119,7 +119,7 @@ impl Keys {
     }
 
     /// The keys that the metadata of the provider leads to.
-    pub(crate) async fn read(&self) -> Result<Vec<Jwk>, KeysError> {
+    pub(super) async fn read(&self) -> Result<Vec<Jwk>, KeysError> {
         let [connect, oauth] = self.addresses();
         let metadata = match self.get::<Metadata>(&connect).await {
             Err(KeysError::Status { .. }) => self.get(&oauth).await?,

@@ -6,6 +6,7 @@ mod resource;
 mod rules;
 
 use std::fmt;
+use std::io;
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
@@ -13,7 +14,7 @@ use memory_tool::Actor;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub(crate) use keys::Keys;
+use keys::Keys;
 pub(crate) use resource::Resource;
 pub use rules::AccessRule;
 
@@ -53,6 +54,17 @@ pub struct IssuerOptions {
     pub actor: String,
     /// The rules of access. The first rule for a token counts.
     pub access: Vec<AccessRule>,
+}
+
+impl IssuerOptions {
+    /// Asks the provider for its keys, and returns their number.
+    ///
+    /// # Errors
+    /// If it does not respond, or its metadata is of another issuer.
+    pub async fn check(&self) -> io::Result<usize> {
+        let keys = Keys::new(self.url.as_str())?.read().await.map_err(io::Error::other)?;
+        Ok(keys.len())
+    }
 }
 
 fn subject() -> String {
@@ -120,13 +132,13 @@ impl Issuer {
     ///
     /// # Errors
     /// If the system has no certificates for TLS.
-    pub(crate) fn new(options: &IssuerOptions, audience: &str) -> std::io::Result<Self> {
+    pub(crate) fn new(options: &IssuerOptions, audience: &str) -> io::Result<Self> {
         cryptography::install();
         let audience = options.audience.clone().unwrap_or_else(|| audience.to_owned());
         Ok(Self { options: options.clone(), audience, keys: Keys::new(options.url.as_str())? })
     }
 
-    pub(crate) fn keys(&self) -> &Keys {
+    fn keys(&self) -> &Keys {
         &self.keys
     }
 
