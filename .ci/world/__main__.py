@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 from programs import debian_version, install_debian
 from results import Result, known_differences, problem, table, unused
 
-PARTS = ["proxies", "browser", "poolers", "mounts", "clients"]
+PARTS = ["proxies", "browser", "poolers", "mounts", "clients", "sign_in"]
 
 
 def lacks(needs):

@@ -493,3 +493,22 @@ fn a_file_has_all_settings() {
     let (status, message) = configured(&place, &settings, &["--no-history"]);
     assert!(status == Some(2) && message.contains("'--config <FILE>' cannot be used with"), "{message}");
 }
+
+#[cfg(feature = "mcp")]
+#[test]
+fn the_check_asks_the_identity_provider() {
+    let place = Place::new();
+    let file = place.outside("server.toml");
+    let settings = |public_url: &str| {
+        let (store, tokens) = (store(&place), place.outside("tokens.json").display().to_string());
+        let rule = "[[issuer.access]]\nmemory = 'users/{sub}'\nrights = ['tool']";
+        let issuer = format!("[issuer]\nurl = 'http://127.0.0.1:1'\n{rule}\n");
+        fs::write(&file, format!("store = '{store}'\ntokens = '{tokens}'\n{public_url}\n{issuer}")).unwrap();
+        outcome(program().args(["serve", "--check", "--config"]).arg(&file))
+    };
+    let (status, _, errors) = settings("public_url = 'https://memory.example'");
+    assert_eq!(status, Some(2), "{errors}");
+    assert!(errors.contains("cannot use the issuer http://127.0.0.1:1"), "{errors}");
+    let (_, _, errors) = settings("");
+    assert!(errors.contains("issuer needs public_url"), "{errors}");
+}

@@ -23,6 +23,9 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// The shortest time between two reads. Anybody can send tokens with ids of unknown keys.
 const MIN_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The same before the first keys. The provider may start together with this server.
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Whether an address has TLS or is of this machine.
 pub(super) fn is_trusted(address: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(address) else { return false };
@@ -90,7 +93,7 @@ impl Keys {
             let known = known.borrow_and_update();
             (known.find(id), known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL))
         };
-        if is_recent || found.as_ref().is_some_and(|found| !found.is_empty()) {
+        if found.as_ref().is_some_and(|found| is_recent || !found.is_empty()) {
             return found;
         }
         // The provider may have a new key.
@@ -113,7 +116,8 @@ impl Keys {
                     }
                 }
             });
-            sleep(MIN_INTERVAL).await;
+            let has_keys = self.known.borrow().keys.is_some();
+            sleep(if has_keys { MIN_INTERVAL } else { FIRST_INTERVAL }).await;
             let _ = timeout(MAX_AGE, self.wanted.notified()).await;
         }
     }
