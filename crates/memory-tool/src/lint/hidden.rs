@@ -46,9 +46,29 @@ fn first_invisible(line: &str) -> Option<char> {
         if is_hidden && !before.is_some_and(|before| is_needed(before, character, characters.peek().copied())) {
             return Some(character);
         }
+        if character == BLACK_FLAG {
+            (0..tags_of_region(characters.clone())).for_each(|_| _ = characters.next());
+        }
         before = Some(character);
     }
     None
+}
+
+const BLACK_FLAG: char = '\u{1f3f4}';
+/// The longest code of a region, such as `gbsct`.
+const MAX_REGION: usize = 6;
+
+/// The number of tags after a black flag that make it the flag of a region, such as Wales. Others could be a message.
+fn tags_of_region(after: impl Iterator<Item = char>) -> usize {
+    let (mut letters, is_letter) = (0, |tag| matches!(tag, '\u{e0030}'..='\u{e0039}' | '\u{e0061}'..='\u{e007a}'));
+    for tag in after.take(MAX_REGION + 1) {
+        match tag {
+            '\u{e007f}' if letters > 2 => return letters + 1,
+            tag if is_letter(tag) => letters += 1,
+            _ => break,
+        }
+    }
+    0
 }
 
 /// Whether an invisible character changes how the characters around it look.

@@ -18,7 +18,7 @@ pub(super) fn check(number: usize, path: &StorePath, text: &str, names: &mut Nam
         return;
     }
     let mut lines = Lines::new(text);
-    let options = Options::ENABLE_TABLES | Options::ENABLE_WIKILINKS;
+    let options = Options::ENABLE_TABLES | Options::ENABLE_WIKILINKS | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
         let Event::Start(Tag::Link { dest_url: link, link_type, .. } | Tag::Image { dest_url: link, link_type, .. }) =
             event

@@ -28,21 +28,21 @@ pub(super) struct Names<'a> {
     files: &'a [FileEntry],
     /// Paths of files, and of directories with a slash at the end.
     keys: BTreeMap<&'a str, NamedBy>,
-    /// The same of files without their extensions, for wiki links.
-    stems: HashMap<&'a str, NamedBy>,
+    /// The same of files in lower case, with and without their extensions: Obsidian ignores the case of wiki links.
+    wiki_names: HashMap<String, NamedBy>,
 }
 
 impl<'a> Names<'a> {
     /// The names of files that are sorted by path.
     pub(super) fn new(files: &'a [FileEntry]) -> Self {
-        let (mut keys, mut stems) = (BTreeMap::new(), HashMap::new());
+        let (mut keys, mut wiki_names) = (BTreeMap::new(), HashMap::new());
         for path in files.iter().map(|file| file.path.as_str()) {
             for key in directories(path).chain([path]).flat_map(tails) {
                 keys.insert(key, NamedBy::None);
             }
-            stems.extend(tails(path).filter_map(stem).map(|stem| (stem, NamedBy::None)));
+            wiki_names.extend(wiki_names_of(path).map(|name| (name, NamedBy::None)));
         }
-        Self { files, keys, stems }
+        Self { files, keys, wiki_names }
     }
 
     /// Notes that a file links to a path. Returns whether the path exists.
@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
     /// Notes that a file has a wiki link. Returns whether a file has this name.
     pub(super) fn wiki_link(&mut self, by: usize, link: &str) -> bool {
         let name = link.split('#').next().unwrap_or_default().trim();
-        let found = [self.keys.get_mut(name), self.stems.get_mut(name)];
+        let found = [self.keys.get_mut(name), self.wiki_names.get_mut(&name.to_lowercase())];
         let exists = found.into_iter().flatten().map(|named| note(named, by)).count() > 0;
         let is_test = link.starts_with(' '); // of a shell: `[[ -f a ]]`
         exists || is_test || name.is_empty() || name.contains("://")
@@ -123,7 +123,7 @@ impl<'a> Names<'a> {
             Some(NamedBy::Several) => true,
         };
         directories(path).chain([path]).flat_map(tails).any(|key| is_by_other(self.keys.get(key)))
-            || tails(path).filter_map(stem).any(|stem| is_by_other(self.stems.get(stem)))
+            || wiki_names_of(path).any(|name| is_by_other(self.wiki_names.get(&name)))
     }
 }
 
@@ -144,6 +144,11 @@ fn directories(path: &str) -> impl Iterator<Item = &str> {
 fn tails(path: &str) -> impl Iterator<Item = &str> {
     let slashes = path.trim_end_matches('/').rmatch_indices('/').take(MAX_LEVELS);
     slashes.map(|(slash, _)| &path[slash + 1..]).chain([path])
+}
+
+/// The names of a file in wiki links, in lower case.
+fn wiki_names_of(path: &str) -> impl Iterator<Item = String> {
+    tails(path).flat_map(|tail| [Some(tail), stem(tail)]).flatten().map(str::to_lowercase)
 }
 
 /// A path without the extension of its file.

@@ -36,7 +36,7 @@ impl Paragraphs {
             return;
         }
         let mut paragraph = None;
-        for (line, number) in text.lines().chain([""]).zip(1..) {
+        for (line, number) in text.lines().chain([""]).zip(1..).skip(lines_of_front_matter(text)) {
             if line.trim().is_empty() {
                 if let Some(ended) = paragraph.take() {
                     self.end(ended, file, files, findings);
@@ -71,6 +71,13 @@ impl Paragraphs {
             Entry::Vacant(place) => drop(place.insert((file, line))),
         }
     }
+}
+
+/// The number of lines of the data at the start of a Markdown file, which many files may share.
+fn lines_of_front_matter(text: &str) -> usize {
+    let mut lines = text.lines();
+    let end = lines.next().filter(|first| *first == "---").and_then(|_| lines.position(|line| line == "---"));
+    end.map_or(0, |end| end + 2)
 }
 
 /// Reports each conflict at its first marker.

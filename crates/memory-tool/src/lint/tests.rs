@@ -116,6 +116,7 @@ fn a_file_is_an_orphan_unless_another_one_names_it() {
         "See /memories/a.md. And d/b.md: \"d/my notes.md\"",
         "~/memory/a.md ./d/",
         "a.md [all](d)",
+        "[[A]] [[D/B]] [[My Notes.MD]]",
     ] {
         assert_eq!(orphans(named, &all), NONE, "{named}");
     }
@@ -142,6 +143,8 @@ fn a_link_to_no_file_is_broken() {
         "[d](../d) [d](.) [m](/memories)",
         "[[b]] [[c d|C]] [[d/b#x]] [[b.md]] [[e.f]] ![[i.png]] [[#here]] [[ -f a ]] ![i](../i.png) [h](../g/.h)",
         "[x](https://example.org/x.md) <mailto:a@example.org> [x](mailto:x) [x](#x) [x](//x.org/y) [x](/etc/y) []()",
+        "[[B]] [[C D|C]] [[I.PNG]]",
+        "---\ntitle: \"[x](x.md)\"\n---\n",
         "`[x](x.md)`\n```\n[[x]]\n```\n\n    [x](x.md)\n\n<!-- [x](x.md) -->\n\n\\[x](x.md)",
     ] {
         assert_eq!(found(good), NONE, "{good}");
@@ -168,6 +171,11 @@ fn a_long_paragraph_may_not_repeat() {
     assert_eq!((words.len(), short.len()), (83, 79));
     let files = [("a", &*format!("# A\n\n{words}\n")), ("b", &format!("x\n\n{wrapped}\r\n\r\n\n{words}"))];
     let expected = ["b:3: the paragraph is also in /memories/a:3", "b:9: the paragraph is also in /memories/a:3"];
+    assert_eq!(found(LintRule::RepeatedParagraph, &files), expected);
+    // Front matter is data.
+    let data = format!("---\nnote: {words}\n---\n");
+    let files = [("a.md", &*data), ("b.md", &*format!("{data}\n{words}")), ("c.md", &*format!("{data}{words}"))];
+    let expected = ["c.md:4: the paragraph is also in /memories/b.md:5"];
     assert_eq!(found(LintRule::RepeatedParagraph, &files), expected);
     let rule = "-".repeat(100);
     for different in [[&words, &short], [&short, &short], [&words, &words.replace("end", "ends")], [&rule, &rule]] {
@@ -224,6 +232,7 @@ fn invisible_characters_are_reported_outside_of_emoji_and_scripts() {
         "❤\u{fe0f} 1\u{fe0f}\u{20e3} 👩\u{200d}🚀 👩🏽\u{200d}🚀 ❤\u{fe0f}\u{200d}🔥 ©\u{fe0f} ☎\u{fe0e}",
         "می\u{200c}خواهم क\u{94d}\u{200d}ष",
         "naïve — “text” שלום 日本語",
+        "🏴\u{e0067}\u{e0062}\u{e0077}\u{e006c}\u{e0073}\u{e007f} 🏴\u{200d}☠\u{fe0f}",
     ] {
         assert_eq!(found(text), NONE, "{text:?}");
     }
@@ -236,8 +245,14 @@ fn invisible_characters_are_reported_outside_of_emoji_and_scripts() {
             assert_eq!(found(&text), [format!("a:2: the line has an invisible character, U+{code:04X}")], "{text:?}");
         }
     }
-    for text in ["\u{feff}\u{feff}", "❤\u{fe0f}\u{fe0f}", "🏴\u{e0067}\u{e007f}", "x\u{fe0f}", "م\u{200c}\u{200c}"]
-    {
+    for text in [
+        "\u{feff}\u{feff}",
+        "❤\u{fe0f}\u{fe0f}",
+        "🏴\u{e0067}\u{e007f}",
+        "🏴\u{e0067}\u{e0062}\u{e0077}",
+        "x\u{fe0f}",
+        "م\u{200c}\u{200c}",
+    ] {
         assert_eq!(found(text).len(), 1, "{text:?}");
     }
 }
