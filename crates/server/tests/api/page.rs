@@ -226,6 +226,30 @@ async fn a_person_corrects_a_file_and_takes_it_back() {
 }
 
 #[tokio::test]
+async fn the_check_names_files_and_lines() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    memory.write("/memories/ok.md", "fine").await.unwrap();
+    assert!(browser.show("/memory/alice").await.contains("href=\"/memory/alice/lint\""));
+    let check = browser.show("/memory/alice/lint").await;
+    assert!(check.contains("in 1 file.") && check.contains("Nothing was found."), "{check}");
+    let token = format!("ghp_{}", "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2");
+    let text = format!("{}[<b>](none.md)\n{token}\n", "x\n".repeat(1_000));
+    memory.write("/memories/a.md", text).await.unwrap();
+    memory.write("/memories/empty.md", "").await.unwrap();
+    let check = browser.show("/memory/alice/lint").await;
+    let line = "?path=/memories/a.md&amp;view=source&amp;from=1000#L1001\">Line 1001</a>";
+    for found in
+        [line, "the link leads to no file: none.md", "GitHub token", "the file is empty", "<small>broken-link</small>"]
+    {
+        assert!(check.contains(found), "{found}: {check}");
+    }
+    assert!(!check.contains(&token[..12]) && !check.contains("<b>"), "{check}");
+}
+
+#[tokio::test]
 async fn a_text_is_found_and_erased_from_files_and_history() {
     let (_directory, [place, _]) = places();
     let memory = memory(&place).await;
@@ -830,7 +854,7 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 21] = [
+pub(crate) const PAGES: [&str; 22] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
@@ -840,6 +864,7 @@ pub(crate) const PAGES: [&str; 21] = [
     "/memory/alice/proposal/nightly/edit?path=/memories/a",
     "/memory/alice/compare?path=/memories/a&from=1&to=1",
     "/memory/alice/search?q=x",
+    "/memory/alice/lint",
     "/memory/alice/new",
     "/memory/alice/edit?path=/memories/a",
     "/memory/alice?path=/memories/a&view=blame",
@@ -888,8 +913,9 @@ async fn each_page_and_form_asks_for_its_right() {
         assert!(nobody.get(page).await.headers["location"].starts_with("/sign-in?next="), "{page}");
         let refused = stranger.get(page).await;
         assert!(refused.status == 404 && !refused.text.contains("secret"), "{page}: {}", refused.text);
-        let is_of_reader =
-            ["", "/raw", "/search", "/log", "/change", "/compare", "/download", "/proposal"].iter().any(|of_reader| {
+        let is_of_reader = ["", "/raw", "/search", "/lint", "/log", "/change", "/compare", "/download", "/proposal"]
+            .iter()
+            .any(|of_reader| {
                 let rest = page.strip_prefix("/memory/alice").unwrap();
                 if rest.ends_with("/edit?path=/memories/a") {
                     false

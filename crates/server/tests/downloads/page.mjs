@@ -33,6 +33,7 @@ const PAGES = [
   '/?name=ali',
   '/memory/alice?path=/memories/picture.png',
   '/memory/alice/search?q=tea',
+  '/memory/alice/lint',
   '/memory/alice/new',
   '/memory/alice/edit?path=/memories/markdown.md',
   '/memory/alice/rename?path=/memories/markdown.md',

@@ -10,6 +10,7 @@ mod download;
 mod erase;
 mod find;
 mod forms;
+mod lint;
 mod live;
 mod look;
 mod markdown;
@@ -112,6 +113,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/memory/{id}/download", get(download::download))
         .route("/memory/{id}/live", get(live::changes))
         .route("/memory/{id}/search", get(find::search))
+        .route("/memory/{id}/lint", get(lint::lint))
         .route("/memory/{id}/new", get(change::new).post(change::create))
         .route("/memory/{id}/edit", get(change::edit).post(change::save))
         .route("/memory/{id}/rename", get(change::name).post(change::rename))
