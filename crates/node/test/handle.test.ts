@@ -41,6 +41,20 @@ test('verify reports damage', async () => {
   assert.match(problems[0] as string, /\/memories\/a/);
 });
 
+testWithoutServer('lint names files and lines', async (location) => {
+  const memory = new Memory(location);
+  await memory.writeText('/memories/a.md', 'x\n[b](b.md)');
+  await memory.writeText('/memories/c.md', '');
+  const { findings, ...rest } = await memory.lint();
+  assert.deepEqual(rest, { files: 2, skipped: 0, more: 0 });
+  assert.deepEqual(findings.map(({ rule, path, line }) => [rule, path, line]), [
+    ['broken-link', '/memories/a.md', 2],
+    ['empty', '/memories/c.md', null],
+  ]);
+  assert.equal((await memory.lint({ only: ['empty'], within: ['/memories/a.md'] })).findings.length, 0);
+  await assert.rejects(memory.lint({ off: ['mood'] }), /expected one of long-index, /);
+});
+
 testWithoutServer('a closed memory refuses calls', async (location) => {
   const memory = new Memory(location);
   {

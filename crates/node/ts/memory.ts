@@ -6,7 +6,7 @@ import { History } from './history.js';
 import { Proposals } from './proposals.js';
 import { type Abort, type Answer, native, type NativeMemory, type NativeWatch, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
-import { type CopyReport, type ExportReport, fromJson, type ImportReport, type SyncReport, type VerifyReport } from './reports.js';
+import { type CopyReport, type ExportReport, fromJson, type ImportReport, type LintReport, type SyncReport, type VerifyReport } from './reports.js';
 import type { SearchOptions, SearchReport } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
@@ -22,6 +22,16 @@ export interface CallOptions {
 export interface WriteOptions extends CallOptions {
   /** Write only if the path does not exist. Otherwise the call throws `AlreadyExists`. */
   ifAbsent?: boolean;
+}
+
+/** The options of `Memory.lint`, with the names of rules of `memory-tool lint`. */
+export interface LintOptions extends CallOptions {
+  /** Only these rules. Default: all. */
+  only?: readonly string[];
+  /** Not these rules. */
+  off?: readonly string[];
+  /** Only these files and directories. Default: all. */
+  within?: readonly string[];
 }
 
 /** The options of `Memory.writeText`. */
@@ -219,6 +229,11 @@ export class Memory {
   /** Reads the whole storage, also files that policies hide, and reports damage. */
   async verify(options?: CallOptions): Promise<VerifyReport> {
     return fromJson((await this.#perform('care', 'verify', {}, options)).json) as VerifyReport;
+  }
+
+  /** Finds text that Claude misreads or does not see. */
+  async lint({ signal, ...given }: LintOptions = {}): Promise<LintReport> {
+    return fromJson((await this.#perform('care', 'lint', given, { signal })).json) as LintReport;
   }
 
   /** Copies all files to another memory. Throws `TransferError` if the copy stops. Run it again to continue. */

@@ -138,6 +138,30 @@ export interface VerifyReport {
   readonly problems: readonly string[];
 }
 
+/** A place in a memory that breaks a rule of `Memory.lint`. */
+export interface LintFinding {
+  /** The name of the rule, such as `broken-link`. */
+  readonly rule: string;
+  /** The file, or a directory. */
+  readonly path: string;
+  /** The 1-based number of the line, if it is about a line. */
+  readonly line: number | null;
+  /** The reason, which can contain a part of the text. It never contains a secret. */
+  readonly message: string;
+}
+
+/** The result of `Memory.lint`. */
+export interface LintReport {
+  /** The number of files whose text was checked. */
+  readonly files: number;
+  /** The number of items whose text was not checked, because they cannot be read or are not text. */
+  readonly skipped: number;
+  /** The findings, sorted by path, line and rule: at most 1,000 of a rule, and 20 of them in a file. */
+  readonly findings: readonly LintFinding[];
+  /** The number of findings that are not in `findings`. */
+  readonly more: number;
+}
+
 /** @internal A value from its JSON text, with names as in TypeScript. */
 export function fromJson(json: string | undefined): unknown {
   return JSON.parse(json as string, (_, value: unknown) => {

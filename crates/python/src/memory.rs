@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use memory_tool::api::Content;
 use memory_tool::requests::{self, Outcome, Request, RequestError};
 use memory_tool::{Actor, Error, ErrorKind, FileEntry, Memory, StoreError};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
@@ -135,9 +135,16 @@ impl NativeMemory {
 }
 
 fn parse(request: &Bound<'_, PyAny>, destination: Option<&NativeMemory>) -> PyResult<Request> {
+    let py = request.py();
     let parsed = Request::parse(&mut Depythonizer::from_object(request)).map_err(|error| match error {
         RequestError::Invalid { field, source } => match source.downcast::<PythonizeError>() {
-            Ok(error) => PyErr::from(*error), // a `TypeError`, or a `UnicodeEncodeError`
+            // A `TypeError`, a `UnicodeEncodeError`, or without a class the reason of a wrong value.
+            Ok(error) => match PyErr::from(*error) {
+                error if error.get_type(py).is(py.get_type::<PyException>()) => {
+                    PyValueError::new_err(error.value(py).to_string())
+                }
+                error => error,
+            },
             Err(source) => CallError::from(RequestError::Invalid { field, source }).into(),
         },
         error => CallError::from(error).into(),

@@ -75,6 +75,21 @@ def test_damage_is_reported(tmp_path):
     assert ["/memories/a" in problem for problem in memory.verify().problems] == [True]
 
 
+def test_lint_names_files_and_lines(location):
+    memory = Memory(location)
+    memory.write_text("/memories/a.md", "x\n[b](b.md)")
+    memory.write_text("/memories/c.md", "")
+    report = memory.lint()
+    assert (report.files, report.skipped, report.more) == (2, 0, 0)
+    link, empty = report.findings
+    assert (link.rule, link.path, link.line) == ("broken-link", "/memories/a.md", 2)
+    assert (empty.rule, empty.path, empty.line, empty.message) == ("empty", "/memories/c.md", None, "the file is empty")
+    assert memory.lint(only=["empty"]).findings == [empty] == memory.lint(off=["broken-link"]).findings
+    assert memory.lint(within=["/memories/a.md"]).findings == [link]
+    with pytest.raises(ValueError, match="expected one of long-index, "):
+        memory.lint(only=["mood"])
+
+
 def test_a_closed_memory_refuses_calls(location):
     with Memory(location) as memory:
         memory.write_text("/memories/a", "tea")

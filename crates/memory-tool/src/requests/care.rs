@@ -1,10 +1,11 @@
 //! [`CareRequest`]: maintains a memory.
 
-use memory_tool_core::StoreError;
+use memory_tool_core::{MemoryPath, StoreError};
 use memory_tool_policies::SweepReport;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::lint::{LintOptions, LintRule};
 use crate::memory::Memory;
 use crate::requests::Outcome;
 
@@ -25,6 +26,18 @@ pub enum CareRequest {
     Forget {},
     /// [`Memory::verify`].
     Verify {},
+    /// [`Memory::lint`], with its rules and places.
+    Lint {
+        /// The rules, or else all.
+        #[serde(default)]
+        only: Vec<LintRule>,
+        /// The rules to leave out.
+        #[serde(default)]
+        off: Vec<LintRule>,
+        /// The files and directories, or else all.
+        #[serde(default)]
+        within: Vec<MemoryPath>,
+    },
 }
 
 impl CareRequest {
@@ -39,6 +52,12 @@ impl CareRequest {
                 Outcome::Done
             }
             Self::Verify {} => Outcome::Data(json!(memory.verify(|_| {}).await?)),
+            Self::Lint { only, off, within } => {
+                let options = only.into_iter().fold(LintOptions::new(), LintOptions::only);
+                let options = off.into_iter().fold(options, LintOptions::off);
+                let options = within.into_iter().fold(options, LintOptions::within);
+                Outcome::Data(json!(memory.lint(&options).await?))
+            }
         })
     }
 }

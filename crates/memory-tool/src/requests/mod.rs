@@ -197,6 +197,10 @@ mod tests {
             (json!({"files": {"watch": {}}}), json!("other")),
             (json!({"care": {"usage": {}}}), json!([1, 5])),
             (json!({"care": {"verify": {}}}), json!({"files": 1, "bytes": 5, "problems": []})),
+            (
+                json!({"care": {"lint": {"only": ["empty"], "within": ["/memories/b"]}}}),
+                json!({"files": 1, "skipped": 0, "findings": [], "more": 0}),
+            ),
             (json!({"care": {"expire": {}}}), json!([])),
             (json!({"care": {"expire_all": {}}}), json!([])),
             (json!({"care": {"scopes": {}}}), json!([])),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .history import AsyncHistory, History
     from .proposals import AsyncProposals, Proposals
     from .options import Location, Options
-    from .reports import CopyReport, ExportReport, ImportReport, SyncReport, VerifyReport
+    from .reports import CopyReport, ExportReport, ImportReport, LintReport, SyncReport, VerifyReport
     from .search import SearchOptions, SearchReport
     from .store import Entry, Usage
 
@@ -154,6 +154,15 @@ class Memory:
         from .reports import VerifyReport, to_report
 
         return to_report(VerifyReport, self._native.perform({"care": {"verify": {}}}))
+
+    def lint(
+        self, *, only: Sequence[str] = (), off: Sequence[str] = (), within: Sequence[str] = ()
+    ) -> LintReport:
+        """Finds text that Claude misreads or does not see, by all rules, or by some of `memory-tool lint`."""
+        from .reports import LintReport, to_report
+
+        request = {"only": list(only), "off": list(off), "within": list(within)}
+        return to_report(LintReport, self._native.perform({"care": {"lint": request}}))
 
     def copy_to(
         self, destination: Memory | AsyncMemory, *, overwrite: bool = False, with_history: bool = False
@@ -356,6 +365,15 @@ class AsyncMemory:
         from .reports import VerifyReport, to_report
 
         return to_report(VerifyReport, await _perform(self._native, {"care": {"verify": {}}}))
+
+    async def lint(
+        self, *, only: Sequence[str] = (), off: Sequence[str] = (), within: Sequence[str] = ()
+    ) -> LintReport:
+        """Finds text that Claude misreads or does not see, by all rules, or by some of `memory-tool lint`."""
+        from .reports import LintReport, to_report
+
+        request = {"only": list(only), "off": list(off), "within": list(within)}
+        return to_report(LintReport, await _perform(self._native, {"care": {"lint": request}}))
 
     async def copy_to(
         self, destination: Memory | AsyncMemory, *, overwrite: bool = False, with_history: bool = False

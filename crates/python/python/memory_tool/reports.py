@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence, TypeVar
 
-__all__ = ["CopyReport", "ExportReport", "FileProblem", "ImportReport", "SyncConflict", "SyncReport", "SyncedSide", "VerifyReport"]
+__all__ = ["CopyReport", "ExportReport", "FileProblem", "ImportReport", "LintFinding", "LintReport", "SyncConflict", "SyncReport", "SyncedSide", "VerifyReport"]
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,34 @@ class VerifyReport:
     """The damage, one line each. It is empty if the memory is intact."""
 
 
+@dataclass(frozen=True)
+class LintFinding:
+    """A place in a memory that breaks a rule of `Memory.lint`."""
+
+    rule: str
+    """The name of the rule, such as `broken-link`."""
+    path: str
+    """The file, or a directory."""
+    line: int | None
+    """The 1-based number of the line, if it is about a line."""
+    message: str
+    """The reason, which can contain a part of the text. It never contains a secret."""
+
+
+@dataclass(frozen=True)
+class LintReport:
+    """The result of `Memory.lint`."""
+
+    files: int
+    """The number of files whose text was checked."""
+    skipped: int
+    """The number of items whose text was not checked, because they cannot be read or are not text."""
+    findings: Sequence[LintFinding]
+    """The findings, sorted by path, line and rule: at most 1,000 of a rule, and 20 of them in a file."""
+    more: int
+    """The number of findings that are not in `findings`."""
+
+
 _Report = TypeVar("_Report")
 
 
@@ -174,6 +202,8 @@ def to_report(kind: type[_Report], value: dict[str, Any]) -> _Report:
     def item(given: object) -> object:
         if not isinstance(given, dict):
             return given
+        if "rule" in given:
+            return LintFinding(**given)
         return FileProblem(**given) if "reason" in given else SyncConflict(**given)
 
     def of(part: object) -> object:
