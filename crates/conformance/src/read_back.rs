@@ -87,6 +87,20 @@ pub(crate) fn listed<'a>(listing: &'a str, directory: &str) -> impl Iterator<Ite
     items.filter(move |item| item.path != directory)
 }
 
+impl Answer {
+    /// Checks that it is a listing of these items, which begin with the directory itself, in any order.
+    pub(crate) fn items<T: AsRef<str>>(&self, items: &[T]) -> Result<(), CaseError> {
+        let sorted = |mut items: Vec<&str>| {
+            items.sort_unstable();
+            items.join("\n")
+        };
+        let directory = items.first().map_or("", AsRef::as_ref);
+        let expected = sorted(items.iter().skip(1).map(AsRef::as_ref).collect());
+        let found = sorted(listed(self.text(false)?, directory).map(|item| item.path).collect());
+        self.judge(expect_text(&expected, &found))
+    }
+}
+
 /// The first line of each view that it takes to read a text file.
 pub(crate) async fn pages(client: &Client, path: &str) -> Result<Vec<usize>, CaseError> {
     let mut pages = vec![1];

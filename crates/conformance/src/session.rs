@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::case::{Basis, Capability};
 use crate::clause::Clause;
 use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_text};
-use crate::read_back::listed;
 use crate::serve::respond;
 
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
@@ -246,18 +245,6 @@ impl Answer {
         let found = found.map(|line| line.strip_suffix('/').unwrap_or(line)).filter(|line| *line != directory);
         let expected = lines.iter().map(String::as_str).filter(|line| *line != directory);
         self.judge(expect_text(&expected.collect::<Vec<_>>().join("\n"), &found.collect::<Vec<_>>().join("\n")))
-    }
-
-    /// Checks that it is a listing of these items, which begin with the directory itself, in any order.
-    pub(crate) fn items<T: AsRef<str>>(&self, items: &[T]) -> Result<(), CaseError> {
-        let sorted = |mut items: Vec<&str>| {
-            items.sort_unstable();
-            items.join("\n")
-        };
-        let directory = items.first().map_or("", AsRef::as_ref);
-        let expected = sorted(items.iter().skip(1).map(AsRef::as_ref).collect());
-        let found = sorted(listed(self.text(false)?, directory).map(|item| item.path).collect());
-        self.judge(expect_text(&expected, &found))
     }
 
     /// Checks that it is an error with this text.

@@ -37,7 +37,7 @@ use crate::failure::{failed, taken_or_failed, unconfirmed};
 use crate::file_system;
 use crate::handles::Handles;
 use crate::journal::{self, Committed};
-use crate::logging::KnownLog;
+use crate::log::KnownLog;
 use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
 use crate::probe;

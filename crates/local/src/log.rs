@@ -79,6 +79,17 @@ pub(crate) struct Frame {
     pub(crate) records: Vec<(StorePath, Vec<u8>)>,
 }
 
+/// The state of the log of a store.
+#[derive(Debug, Default)]
+pub(crate) struct KnownLog {
+    /// Whether this process found that all its records exist. Later changes keep it so.
+    pub(crate) is_complete: bool,
+    /// Whether this process found texts of a change that was interrupted before its frame was whole.
+    pub(crate) has_rest: bool,
+    /// The place for the next frame after the change with this number.
+    pub(crate) end: Option<(u64, End)>,
+}
+
 /// The place for the next frame.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct End {

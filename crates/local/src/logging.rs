@@ -24,17 +24,6 @@ const WRITING: &str = "writing the log";
 /// The records of a batch, which all are new.
 type Records<'a> = Vec<(&'a StorePath, &'a [u8])>;
 
-/// The state of the log of a store.
-#[derive(Debug, Default)]
-pub(crate) struct KnownLog {
-    /// Whether this process found that all its records exist. Later changes keep it so.
-    is_complete: bool,
-    /// Whether this process found texts of a change that was interrupted before its frame was whole.
-    has_rest: bool,
-    /// The place for the next frame after the change with this number.
-    end: Option<(u64, End)>,
-}
-
 impl Layout {
     /// Whether all records of the log exist, and its last change is settled. `number` is the present number of changes.
     /// The caller holds the lock.
