@@ -265,10 +265,20 @@ impl ServerOptions {
             ConfigurationError(format!("line {}: {}", before.matches('\n').count() + 1, error.message()))
         })?;
         #[cfg(feature = "mcp")]
-        if options.issuer.is_some() && options.public_url.is_none() {
-            return Err(ConfigurationError::new("issuer needs public_url, the address of this server for clients"));
-        }
+        options.resource()?;
         Ok(options)
+    }
+
+    /// The public address, and the provider that gives tokens for it.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn resource(&self) -> Result<Option<(&PublicUrl, &IssuerOptions)>, ConfigurationError> {
+        match (&self.public_url, &self.issuer) {
+            (Some(url), Some(issuer)) => Ok(Some((url, issuer))),
+            (None, Some(_)) => {
+                Err(ConfigurationError::new("issuer needs public_url, the address of this server for clients"))
+            }
+            (_, None) => Ok(None),
+        }
     }
 
     /// The options of each memory, but for its own limits.

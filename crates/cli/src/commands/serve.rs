@@ -133,7 +133,11 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     if entries.is_empty() {
         found.push("without a token, every request is refused: create one with `memory-tool token new`".to_owned());
     }
-    let has_token = |actor: &str| entries.iter().any(|entry| entry.actor.name() == actor);
+    #[cfg(feature = "mcp")]
+    let has_other_actors = options.issuer.is_some();
+    #[cfg(not(feature = "mcp"))]
+    let has_other_actors = false;
+    let has_token = |actor: &str| has_other_actors || entries.iter().any(|entry| entry.actor.name() == actor);
     let without = options.groups.members().filter(|(_, member)| !has_token(member));
     found.extend(
         without

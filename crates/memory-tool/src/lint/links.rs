@@ -2,7 +2,7 @@
 
 use memory_tool_core::StorePath;
 use memory_tool_proposals::{is_markdown, linked_path};
-use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::lint::hidden::has_secret;
 use crate::lint::names::Names;
@@ -19,7 +19,14 @@ pub(super) fn check(number: usize, path: &StorePath, text: &str, names: &mut Nam
     }
     let mut lines = Lines::new(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_WIKILINKS | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let mut is_data = false;
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        match &event {
+            Event::Start(Tag::MetadataBlock(_)) => is_data = true,
+            Event::End(TagEnd::MetadataBlock(_)) => is_data = false,
+            Event::Text(text) if is_data => note_properties(number, text, names),
+            _ => {}
+        }
         let Event::Start(Tag::Link { dest_url: link, link_type, .. } | Tag::Image { dest_url: link, link_type, .. }) =
             event
         else {
@@ -34,6 +41,13 @@ pub(super) fn check(number: usize, path: &StorePath, text: &str, names: &mut Nam
             let message = format!("the link leads to no file: {}", shown(&link));
             findings.add(LintRule::BrokenLink, path, Some(lines.at(range.start)), message);
         }
+    }
+}
+
+/// Notes the wiki links in front matter, which Obsidian writes in properties.
+fn note_properties(number: usize, text: &str, names: &mut Names<'_>) {
+    for (link, _) in text.split("[[").skip(1).filter_map(|rest| rest.split_once("]]")) {
+        names.wiki_link(number, link.split('|').next().unwrap_or_default());
     }
 }
 

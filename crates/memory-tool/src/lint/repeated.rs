@@ -73,10 +73,12 @@ impl Paragraphs {
     }
 }
 
-/// The number of lines of the data at the start of a Markdown file, which many files may share.
+/// The number of lines of the data at the start of a Markdown file, which many files may share. It has no
+/// blank line at its start, unlike a line between paragraphs.
 fn lines_of_front_matter(text: &str) -> usize {
-    let mut lines = text.lines();
-    let end = lines.next().filter(|first| *first == "---").and_then(|_| lines.position(|line| line == "---"));
+    let mut lines = text.lines().peekable();
+    let has_start = lines.next() == Some("---") && lines.peek().is_some_and(|line| !line.trim().is_empty());
+    let end = has_start.then(|| lines.position(|line| line == "---")).flatten();
     end.map_or(0, |end| end + 2)
 }
 

@@ -117,6 +117,7 @@ fn a_file_is_an_orphan_unless_another_one_names_it() {
         "~/memory/a.md ./d/",
         "a.md [all](d)",
         "[[A]] [[D/B]] [[My Notes.MD]]",
+        "---\nrelated: [\"[[a]]\", \"[[D/B|b]]\"]\nup: \"[[my notes]]\"\n---\n",
     ] {
         assert_eq!(orphans(named, &all), NONE, "{named}");
     }
@@ -177,6 +178,8 @@ fn a_long_paragraph_may_not_repeat() {
     let files = [("a.md", &*data), ("b.md", &*format!("{data}\n{words}")), ("c.md", &*format!("{data}{words}"))];
     let expected = ["c.md:4: the paragraph is also in /memories/b.md:5"];
     assert_eq!(found(LintRule::RepeatedParagraph, &files), expected);
+    let ruled = format!("---\n\n{words}\n\n---\n");
+    assert_eq!(places(LintRule::RepeatedParagraph, &[("a.md", &*ruled), ("b.md", &*ruled)]), ["b.md:3"]);
     let rule = "-".repeat(100);
     for different in [[&words, &short], [&short, &short], [&words, &words.replace("end", "ends")], [&rule, &rule]] {
         let files = [("a", different[0].as_str()), ("b", different[1])];

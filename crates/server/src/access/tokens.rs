@@ -251,9 +251,9 @@ struct Known {
     foreign: Arc<Mutex<HashMap<String, TokenEntry>>>,
 }
 
-/// The tokens of an identity provider in use that are kept.
+/// The tokens of an identity provider that are kept without a search for ended ones.
 #[cfg(feature = "mcp")]
-const MAX_FOREIGN: usize = 10_000;
+const FOREIGN: usize = 1_000;
 
 impl Known {
     /// The token with this id, with its present rights.
@@ -266,18 +266,16 @@ impl Known {
         token.filter(|token| token.remaining().is_some())
     }
 
-    /// Keeps a token until its end. If there are too many, those with the next ends are forgotten.
+    /// Keeps a token until its end. Only the provider can make their number large.
     #[cfg(feature = "mcp")]
     fn add(&self, entry: TokenEntry) {
         let mut foreign = lock(&self.foreign);
         let end = foreign.get(&entry.id).and_then(|known| known.expires).max(entry.expires);
-        foreign.insert(entry.id.clone(), TokenEntry { expires: end, ..entry });
-        if foreign.len() > MAX_FOREIGN {
-            let mut ends: Vec<_> = foreign.values().map(|entry| entry.expires).collect();
-            let (_, median, _) = ends.select_nth_unstable(MAX_FOREIGN / 2);
-            let median = *median;
-            foreign.retain(|_, entry| entry.expires > median);
+        if foreign.len() >= FOREIGN {
+            let now = since_1970().as_secs();
+            foreign.retain(|_, entry| entry.expires.is_none_or(|end| end > now));
         }
+        foreign.insert(entry.id.clone(), TokenEntry { expires: end, ..entry });
     }
 }
 
@@ -426,6 +424,27 @@ mod tests {
             assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
         }
     }
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn ended_tokens_of_a_provider_are_forgotten_and_others_kept() {
+        let tokens = load("none".as_ref());
+        let now = since_1970().as_secs();
+        let add = |id: String, end: u64| {
+            let actor = Actor::from_trusted_name("agent").unwrap();
+            let entry = TokenEntry::without_secret(id, actor, vec![Grant::All], vec![Right::Tool]);
+            tokens.add_foreign(TokenEntry { expires: Some(end), ..entry });
+        };
+        (0..FOREIGN).for_each(|number| add(format!("ended {number}"), now - 1));
+        // All of them end in the same second.
+        (0..=FOREIGN).for_each(|number| add(format!("valid {number}"), now + 60));
+        assert!(tokens.caller_with_id("ended 0").is_none());
+        assert!((0..=FOREIGN).all(|number| tokens.caller_with_id(&format!("valid {number}")).is_some()));
+        assert_eq!(lock(&tokens.known.foreign).len(), FOREIGN + 1);
+        // An older token of a person does not shorten a newer one.
+        add("valid 0".to_owned(), now - 1);
+        assert!(tokens.caller_with_id("valid 0").is_some());
+    }
+
     #[tokio::test]
     async fn the_last_use_is_written_to_the_file() {
         let directory = tempfile::tempdir().unwrap();

@@ -106,11 +106,11 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
             let caller = caller.in_request(&request_id);
             Some((caller.clone(), token, caller))
         };
-        prepare(&gate, &mut parts, &mut body, identify).await.map_err(|error| challenging(&gate, &path, error))
+        prepare(&gate, &mut parts, &mut body, identify).await
     };
     match admitting.await {
         Ok(running) => run(Request::from_parts(parts, Body::empty()), body.content.into(), running, next).await,
-        Err(error) => error.into_response(),
+        Err(error) => challenging(&gate, &path, error).into_response(),
     }
 }
 
@@ -123,7 +123,7 @@ async fn accept_foreign(gate: &Gate, parts: &Parts) -> Result<Option<String>, Ap
     };
     let entry = resource.accept(token).await.map_err(|refusal| match refusal {
         Refusal::NoKeys => ApiError::unavailable("the identity provider does not respond; try again"),
-        _ => ApiError::authentication().challenging(resource.challenge()),
+        _ => ApiError::authentication(),
     })?;
     let id = entry.id.clone();
     gate.tokens.add_foreign(entry);

@@ -50,8 +50,8 @@ pub(crate) struct Gate {
 
 #[cfg(feature = "mcp")]
 fn resource(options: &ServerOptions) -> io::Result<Option<Resource>> {
-    let both = options.public_url.as_ref().zip(options.issuer.as_ref());
-    both.map(|(url, issuer)| Resource::new(url, issuer)).transpose()
+    let found = options.resource().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    found.map(|(url, issuer)| Resource::new(url, issuer)).transpose()
 }
 
 impl Gate {

@@ -203,6 +203,9 @@ fn a_token_reaches_the_memory_of_its_claims() {
     let renewed = server.client(&one.sign("one", "ES256", &with(claims("alice"), "exp", seconds() + 900)));
     assert!(text(&renewed.ask(&session, &view(3))).contains("alice.md"));
     assert_eq!(bob.post(&[("mcp-session-id", &session)], &view(3)).status, 404);
+    // Another client of this person has separate sessions.
+    let other = server.client(&one.sign("one", "ES256", &with(claims("alice"), "client_id", "other")));
+    assert_eq!(other.post(&[("mcp-session-id", &session)], &view(3)).status, 404);
     // The history names the person.
     let history = json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "memory_history"}});
     assert!(text(&alice.ask(&session, &history)).contains("create by alice"));
@@ -260,6 +263,39 @@ fn each_wrong_token_is_refused() {
 }
 
 #[test]
+fn a_person_of_the_provider_is_a_member_of_a_group_as_long_as_it_is_named() {
+    let (place, provider, key) = (Place::new(), Provider::start(), Key::edwards());
+    provider.serve("/keys", json!({"keys": [key.public("one")]}));
+    let configuration = place.path("server.toml");
+    let settings = |members: &str| {
+        let text = format!("store = 'in-process:'\ntokens = 'x'\n[groups.team]\nread = [{members}]\n");
+        std::fs::write(&configuration, text).unwrap();
+    };
+    settings("'alice'");
+    let server = start_with(&place, &place.database(), |options| {
+        provider.settings(options);
+        options.configuration = Some(configuration.clone());
+    });
+    let owner = server.client(&place.agent("team").1);
+    crate::until_admitted(|| owner.post(&[], &initialize()));
+    owner.ask(&owner.session(), &call(1, create("/memories/shared.md", "")));
+    let claims = with(provider.claims("alice"), "scope", "memory");
+    let alice = server.client(&key.sign("one", "EdDSA", &claims));
+    let session = alice.session();
+    alice.ask(&session, &call(1, create("/memories/own.md", "")));
+    let sees = || text(&alice.ask(&session, &view(2))).contains("/memories/team/shared.md");
+    let start = Instant::now();
+    while !sees() {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    settings("");
+    while sees() {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn a_stream_ends_with_its_token() {
     let (place, provider, key) = (Place::new(), Provider::start(), Key::elliptic());
     provider.serve("/keys", json!({"keys": [key.public("one")]}));
@@ -286,8 +322,8 @@ fn keys_are_read_again_when_one_is_unknown() {
     let client = server.client(&key.sign("one", key.algorithm(), &claims));
     let refused = client.post(&[], &initialize());
     assert_eq!(refused.status, 503, "{refused:?}");
-    let metadata = json!({"issuer": provider.url, "jwks_uri": format!("{}/keys", provider.url)});
-    provider.serve("/.well-known/openid-configuration", metadata);
+    // The metadata of RFC 8414 counts, if the other address has a page for people.
+    provider.serve("/.well-known/openid-configuration", json!("a page"));
     // A provider that starts later is found by the first request.
     assert_eq!(status(&client), 200);
     let new = Key::elliptic();

@@ -126,7 +126,8 @@ impl Keys {
     pub(super) async fn read(&self) -> Result<Vec<Jwk>, KeysError> {
         let [connect, oauth] = self.addresses();
         let metadata = match self.get::<Metadata>(&connect).await {
-            Err(KeysError::Status { .. }) => self.get(&oauth).await?,
+            // A provider may have a page for people at each path.
+            Err(KeysError::Status { .. } | KeysError::Invalid { .. }) => self.get(&oauth).await?,
             found => found?,
         };
         // Another issuer could use this one's name (RFC 8414, section 3.3).

@@ -152,7 +152,9 @@ impl Issuer {
         let actor = claims.get(&self.options.actor).and_then(Value::as_str).ok_or_else(wrong)?;
         let actor = Actor::from_trusted_name(actor).map_err(|_| wrong())?;
         let memory = rule.memory(&claims).map_err(Refusal::Claim)?;
-        Ok(rule.entry((self.options.url.as_str(), subject), actor, memory, end))
+        // Each client has a separate order of requests. The names are of RFC 9068 and of OpenID Connect.
+        let client = ["client_id", "azp"].iter().find_map(|name| claims.get(*name)?.as_str());
+        Ok(rule.entry([self.options.url.as_str(), subject, client.unwrap_or_default()], actor, memory, end))
     }
 
     /// The claims of a token, and its end.

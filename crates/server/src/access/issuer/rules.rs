@@ -109,11 +109,11 @@ impl AccessRule {
         MemoryName::parse(&name).map_err(|_| last)
     }
 
-    /// The entry of a token of a person. The tokens of a person with the same access have the same id, so that a
-    /// session stays over a new token.
-    pub(super) fn entry(&self, person: (&str, &str), actor: Actor, memory: MemoryName, end: u64) -> TokenEntry {
+    /// The entry of a token of a holder: the provider, the person, the client. All its tokens with the same access have
+    /// the same id, so that a session stays over a new token.
+    pub(super) fn entry(&self, holder: [&str; 3], actor: Actor, memory: MemoryName, end: u64) -> TokenEntry {
         let Self { rights, mounts, create, .. } = self;
-        let id = sha256(format!("{:?}", (person, actor.name(), &memory, rights, mounts, create)));
+        let id = sha256(format!("{:?}", (holder, actor.name(), &memory, rights, mounts, create)));
         let mut entry = TokenEntry::without_secret(id, actor, vec![Grant::Name(memory)], rights.clone());
         entry.mounts.clone_from(mounts);
         (entry.create, entry.expires) = (*create, Some(end));
