@@ -236,11 +236,11 @@ async fn the_check_names_files_and_lines() {
     let check = browser.show("/memory/alice/lint").await;
     assert!(check.contains("in 1 file.") && check.contains("Nothing was found."), "{check}");
     let token = format!("ghp_{}", "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2");
-    let text = format!("{}[<b>](none.md)\n{token}\n", "x\n".repeat(1_000));
+    let text = format!("{}[<b>](none.md)\n{token}\n", "x\n".repeat(1_500));
     memory.write("/memories/a.md", text).await.unwrap();
     memory.write("/memories/empty.md", "").await.unwrap();
     let check = browser.show("/memory/alice/lint").await;
-    let line = "?path=/memories/a.md&amp;view=source&amp;from=1000#L1001\">Line 1001</a>";
+    let line = "?path=/memories/a.md&amp;view=source&amp;from=1000#L1501\">Line 1501</a>";
     for found in
         [line, "the link leads to no file: none.md", "GitHub token", "the file is empty", "<small>broken-link</small>"]
     {
