@@ -1,11 +1,13 @@
 //! `memory-tool serve`: the memories of a store over HTTP.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Command, ValueHint};
+use memory_tool::store::MemoryName;
 use memory_tool::{LogDetail, OpenOptions};
 use memory_tool_server::{Server, ServerOptions, TokenEntry, TokenFile};
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -126,6 +128,32 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     Ok(options)
 }
 
+/// The members of groups whose name no token has. The identity provider can give it.
+fn members_without_tokens(options: &ServerOptions, entries: &[TokenEntry]) -> Vec<String> {
+    #[cfg(feature = "mcp")]
+    if options.issuer.is_some() {
+        return Vec::new();
+    }
+    let has_token = |actor: &str| entries.iter().any(|entry| entry.actor.name() == actor);
+    let without = options.groups.members().filter(|(_, member)| !has_token(member));
+    let line = |(group, member): (&MemoryName, &str)| {
+        format!("the group {:?} has {member:?}, an actor without a token", group.as_str())
+    };
+    without.map(line).collect()
+}
+
+/// The settings and tokens about memories that do not exist.
+fn missing_memories(options: &ServerOptions, entries: &[TokenEntry], names: &HashSet<String>) -> Vec<String> {
+    let limits = options.quotas.keys().filter(|name| !names.contains(*name));
+    let limits = limits.map(|name| format!("the limits of {name:?} wait for a memory of this name"));
+    let groups = options.groups.memories().map(MemoryName::as_str).filter(|name| !names.contains(*name));
+    let groups = groups.map(|name| format!("the group {name:?} waits for a memory of this name"));
+    let mounts = entries.iter().flat_map(|entry| entry.mounts.iter().map(move |mount| (&entry.id, mount)));
+    let mounts = mounts.filter(|(_, mount)| !names.contains(mount.memory.as_str()));
+    let mounts = mounts.map(|(id, mount)| format!("the token {id} has {mount}, which waits for a memory of this name"));
+    limits.chain(groups).chain(mounts).collect()
+}
+
 async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     let ServerOptions { tokens, store, .. } = options;
     let entries = TokenFile::new(tokens).entries().context(format!("cannot read {}", tokens.display()))?;
@@ -133,16 +161,7 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     if entries.is_empty() {
         found.push("without a token, every request is refused: create one with `memory-tool token new`".to_owned());
     }
-    #[cfg(feature = "mcp")]
-    let has_other_actors = options.issuer.is_some();
-    #[cfg(not(feature = "mcp"))]
-    let has_other_actors = false;
-    let has_token = |actor: &str| has_other_actors || entries.iter().any(|entry| entry.actor.name() == actor);
-    let without = options.groups.members().filter(|(_, member)| !has_token(member));
-    found.extend(
-        without
-            .map(|(group, member)| format!("the group {:?} has {member:?}, an actor without a token", group.as_str())),
-    );
+    found.extend(members_without_tokens(options, &entries));
     if let Some(tls) = &options.tls {
         tls.check().context("cannot use the certificate")?;
         found.push(format!("a valid certificate in {}", tls.certificate.display()));
@@ -156,16 +175,8 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
         Ok(memories) => {
             let noun = if memories.len() == 1 { "memory" } else { "memories" };
             found.push(format!("{} {noun} in {store}", memories.len()));
-            let exists = |name: &&String| memories.iter().any(|memory| memory.name().as_deref() == Some(name.as_str()));
-            let missing = options.quotas.keys().filter(|name| !exists(name));
-            found.extend(missing.map(|name| format!("the limits of {name:?} wait for a memory of this name")));
-            let missing = options.groups.memories().map(|name| name.to_string()).filter(|name| !exists(&name));
-            found.extend(missing.map(|name| format!("the group {name:?} waits for a memory of this name")));
-            let mounts = entries.iter().flat_map(|entry| entry.mounts.iter().map(move |mount| (entry, mount)));
-            let missing = mounts.filter(|(_, mount)| !exists(&&mount.memory.to_string()));
-            found.extend(missing.map(|(TokenEntry { id, .. }, mount)| {
-                format!("the token {id} has {mount}, which waits for a memory of this name")
-            }));
+            let names: HashSet<_> = memories.iter().filter_map(|memory| memory.name()).collect();
+            found.extend(missing_memories(options, &entries, &names));
         }
         Err(error) if error.is_not_found() => {
             found.push(format!("{store} does not exist: the first memory creates it"));

@@ -145,23 +145,7 @@ impl Side {
 
     /// Notes what changed in this memory since the last synchronization.
     async fn note(&self, view: &mut View) -> Result<(), StoreError> {
-        let present: HashSet<_> = view.files.keys().map(key_of).collect();
-        let is_gone = |(key, noted): &(&Key, &Noted)| noted.file().is_some() && !present.contains(*key);
-        let mut gone: HashSet<_> = view.table.files.iter().filter(is_gone).map(|(key, _)| *key).collect();
-        if view.is_partial {
-            gone.clear();
-        }
-        // Files of the same size and time can have changed their names.
-        let mut alike = HashMap::<_, usize>::new();
-        view.files.values().for_each(|file| *alike.entry((file.size, file.modified)).or_default() += 1);
-        let lost: Vec<_> = gone.iter().filter_map(|key| view.noted(key)?.file()).collect();
-        let is_unchanged = |file: &FileEntry| {
-            let noted = view.noted(&key_of(&file.path)).and_then(Noted::file);
-            let is_unique = alike.get(&(file.size, file.modified)) == Some(&1);
-            let is_same = noted.is_some_and(|noted| noted.is_unchanged(file) && !noted.is_erased());
-            is_same && is_unique && !lost.iter().any(|lost| lost.is_unchanged(file))
-        };
-        let changed: Vec<_> = view.files.values().filter(|file| !is_unchanged(file)).cloned().collect();
+        let (mut gone, changed) = view.differences();
         if changed.is_empty() && gone.is_empty() {
             return Ok(());
         }
@@ -303,6 +287,28 @@ pub(super) fn as_known() -> ReadOptions {
 }
 
 impl View {
+    /// The noted files that are missing, and the changed files.
+    fn differences(&self) -> (HashSet<Key>, Vec<FileEntry>) {
+        let present: HashSet<_> = self.files.keys().map(key_of).collect();
+        let is_gone = |(key, noted): &(&Key, &Noted)| noted.file().is_some() && !present.contains(*key);
+        let mut gone: HashSet<_> = self.table.files.iter().filter(is_gone).map(|(key, _)| *key).collect();
+        if self.is_partial {
+            gone.clear();
+        }
+        // Files of the same size and time can have changed their names.
+        let mut alike = HashMap::<_, usize>::new();
+        self.files.values().for_each(|file| *alike.entry((file.size, file.modified)).or_default() += 1);
+        let lost: Vec<_> = gone.iter().filter_map(|key| self.noted(key)?.file()).collect();
+        let is_unchanged = |file: &FileEntry| {
+            let noted = self.noted(&key_of(&file.path)).and_then(Noted::file);
+            let is_unique = alike.get(&(file.size, file.modified)) == Some(&1);
+            let is_same = noted.is_some_and(|noted| noted.is_unchanged(file) && !noted.is_erased());
+            is_same && is_unique && !lost.iter().any(|lost| lost.is_unchanged(file))
+        };
+        let changed: Vec<_> = self.files.values().filter(|file| !is_unchanged(file)).cloned().collect();
+        (gone, changed)
+    }
+
     /// The place of the kept text of a file that was noted with this digest.
     fn kept_texts(&self, path: &StorePath, digest: Digest) -> Option<Id> {
         self.noted(&key_of(path)).and_then(Noted::file).filter(|file| file.digest == digest)?.texts
