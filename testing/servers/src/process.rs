@@ -100,6 +100,8 @@ mod tests {
 
     #[test]
     fn drop_kills_the_server_and_its_children() {
+        // Older segments have numbers of processes that come again.
+        let older = segments();
         let mut process = Process::start("sleeper", 1, Path::new("sh"), |command| {
             let segment = "perl -e 'shmget(0, 4096, 01600); print \"started\\n\"; exec qw(sleep 1000)'"; // IPC_CREAT
             command.args(["-c", &format!("{segment} & wait")]);
@@ -109,18 +111,23 @@ mod tests {
         process.wait_until(|| fs::read_to_string(&log).unwrap() == "started\n").unwrap();
         let group = process.guard.id();
         assert!(members(group).iter().any(|process| process.contains("sleep 1000")));
-        let creators: Vec<_> = segments().into_iter().filter(|creator| belongs_to(creator, group)).collect();
-        assert_eq!(creators.len(), 1);
+        let is_new = |segment: &[String; 2]| !older.contains(segment) && belongs_to(&segment[1], group);
+        let created: Vec<_> = segments().into_iter().filter(is_new).collect();
+        assert_eq!(created.len(), 1);
         drop(process);
         assert_eq!(members(group), [""; 0]);
-        assert!(!segments().contains(&creators[0]));
+        assert!(!segments().contains(&created[0]));
     }
 
-    /// The processes that created the System V segments of the machine.
-    fn segments() -> Vec<String> {
+    /// The System V segments of the machine: their ids, and the processes that created them.
+    fn segments() -> Vec<[String; 2]> {
         let segments = Command::new("ipcs").args(["-m", "-p"]).output().unwrap();
         let segments = String::from_utf8(segments.stdout).unwrap();
-        segments.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+        let columns = |line: &str| {
+            let columns: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+            Some([columns.first()?.clone(), columns.get(2)?.clone()])
+        };
+        segments.lines().filter_map(columns).collect()
     }
 
     fn belongs_to(process: &str, group: u32) -> bool {
